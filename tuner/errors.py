@@ -1,0 +1,93 @@
+"""Every error the tuner raises on purpose.
+
+Two families: :class:`UsageError` and its kin are the user's to mend (one line, exit code 2 or 1);
+:class:`Rejected` is the outcome of one configuration, stored with its text, and never ends a study.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TunerError(Exception):
+    """Base of all errors raised on purpose; the message is one line: subject, value, limit, remedy."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(TunerError):
+    """The user asked for something that cannot be: names the value and what is allowed."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class StudyMismatch(UsageError):
+    """A stored study was made for other parameters than the ones asked for."""
+
+
+class StorageError(TunerError):
+    """The store cannot be opened, read or written (full disk, read-only folder, damaged file)."""
+
+
+class DeviceError(TunerError):
+    """The device or its driver failed outside any one configuration."""
+
+
+class Rejected(TunerError):
+    """A configuration that did not become a measurement.
+
+    Attributes:
+        outcome: The stored word for this failure.
+        text: The full text worth keeping (compiler log, CUDA error); the message is its first line.
+    """
+
+    outcome: ClassVar[str] = "rejected"
+
+    def __init__(self, message: str, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text or message
+
+    def __reduce__(self) -> tuple[type[Rejected], tuple[str, str]]:
+        return type(self), (str(self), self.text)
+
+
+class Infeasible(Rejected):
+    """A constraint of the template does not hold; found before compiling."""
+
+    outcome = "infeasible"
+
+
+class CompileError(Rejected):
+    """The compiler refused the source; ``text`` is its log."""
+
+    outcome = "compile_error"
+
+
+class OutOfResources(Rejected):
+    """The kernel needs more registers, shared memory or threads than the device has."""
+
+    outcome = "out_of_resources"
+
+
+class WrongResult(Rejected):
+    """An output element is off by more than the tolerance, missing, or written outside y."""
+
+    outcome = "wrong_result"
+
+
+class Crashed(Rejected):
+    """The worker died or the device reported a fault while this configuration ran."""
+
+    outcome = "crashed"
+
+
+class TimedOut(Rejected):
+    """Compiling, checking or timing took longer than its limit."""
+
+    outcome = "timed_out"
+
+
+OUTCOMES: tuple[str, ...] = (
+    "ok",
+    *(kind.outcome for kind in (Infeasible, CompileError, OutOfResources, WrongResult, Crashed, TimedOut)),
+)

@@ -1,0 +1,165 @@
+"""What is computed: the course's convolution layers, by name, and layers of the user's own.
+
+The convolution is forward, stride 1, without padding, square filter, no bias, float32, row-major::
+
+    y[b][m][h][w] = sum over c, p, q of x[b][c][h + p][w + q] * w[m][c][p][q]
+
+Letters are the course's. In cuDNN's words: B = N, M = K, K = R = S, H_out = P, W_out = Q.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields, replace
+
+from tuner.errors import UsageError
+
+DEFAULT_NETWORK = "sp18"
+FULL_BATCH = 10_000
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvLayer:
+    """One convolution, batch size included.
+
+    Shapes:
+        x is ``(B, C, H, W)``, w is ``(M, C, K, K)``, y is ``(B, M, H_out, W_out)``.
+
+    Raises:
+        UsageError: A size is not positive, or K is larger than the input; the message names the field.
+    """
+
+    name: str
+    B: int = FULL_BATCH
+    C: int
+    H: int
+    W: int
+    M: int
+    K: int
+
+    def __post_init__(self) -> None:
+        for size in ("B", "C", "H", "W", "M", "K"):
+            if getattr(self, size) < 1:
+                raise UsageError(f"layer {self.name}: {size}={getattr(self, size)} is below 1; give a positive number")
+        for side in ("H", "W"):
+            if getattr(self, side) < self.K:
+                raise UsageError(
+                    f"layer {self.name}: K={self.K} is larger than the input's {side}={getattr(self, side)}; "
+                    f"give K of at most {min(self.H, self.W)}"
+                )
+
+    @property
+    def H_out(self) -> int:
+        return self.H - self.K + 1
+
+    @property
+    def W_out(self) -> int:
+        return self.W - self.K + 1
+
+    @property
+    def x_shape(self) -> tuple[int, int, int, int]:
+        return self.B, self.C, self.H, self.W
+
+    @property
+    def w_shape(self) -> tuple[int, int, int, int]:
+        return self.M, self.C, self.K, self.K
+
+    @property
+    def y_shape(self) -> tuple[int, int, int, int]:
+        return self.B, self.M, self.H_out, self.W_out
+
+    @property
+    def reduction(self) -> int:
+        """Terms summed for one output element: C*K*K."""
+        return self.C * self.K * self.K
+
+    @property
+    def y_size(self) -> int:
+        return self.B * self.M * self.H_out * self.W_out
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations, a multiply-add counted as two."""
+        return 2 * self.y_size * self.reduction
+
+    @property
+    def least_bytes(self) -> int:
+        """Fewest bytes through device memory: x and w read once, y written once."""
+        x_size = self.B * self.C * self.H * self.W
+        return FLOAT_BYTES * (x_size + self.M * self.reduction + self.y_size)
+
+    def with_batch(self, batch: int) -> ConvLayer:
+        return replace(self, B=batch)
+
+    def floor_seconds(self, bytes_per_second: float, flop_per_second: float) -> float:
+        """The roofline's bound: no kernel on this device is faster than this many seconds."""
+        return max(self.least_bytes / bytes_per_second, self.flop / flop_per_second)
+
+    def describe(self) -> str:
+        return f"B={self.B} C={self.C} {self.H}x{self.W} -> M={self.M} {self.H_out}x{self.W_out}, K={self.K}"
+
+
+def _layer(name: str, C: int, side: int, M: int, K: int) -> ConvLayer:
+    return ConvLayer(name=name, C=C, H=side, W=side, M=M, K=K)
+
+
+LAYERS: dict[str, ConvLayer] = {
+    layer.name: layer
+    for layer in (
+        _layer("fa17/conv1", 1, 28, 50, 5),
+        _layer("sp18/conv1", 1, 64, 6, 5),
+        _layer("sp18/conv2", 6, 30, 16, 5),
+        _layer("fa18/conv1", 1, 72, 12, 7),
+        _layer("fa18/conv2", 12, 33, 24, 7),
+        _layer("sp19/conv1", 1, 48, 6, 5),
+        _layer("sp19/conv2", 6, 22, 16, 5),
+        _layer("fa19/conv1", 1, 70, 12, 5),
+        _layer("fa19/conv2", 12, 33, 24, 5),
+        _layer("fa20/conv1", 1, 86, 4, 7),
+        _layer("fa20/conv2", 4, 40, 16, 7),
+    )
+}
+
+
+def find_layer(text: str, batch: int | None = None) -> ConvLayer:
+    """Find a layer by name (``conv2``, ``fa18/conv2``) or read a custom one (``"C=8,H=32,W=48,M=32,K=3"``).
+
+    Args:
+        text: ``conv1`` and ``conv2`` mean the default network's. In a custom shape W defaults to H and B to 10,000.
+        batch: Replaces the layer's B when given.
+
+    Raises:
+        UsageError: No such layer (names the nearest), or a size is missing, unknown, or out of range.
+    """
+    layer = _custom(text) if "=" in text else _named(text)
+    return layer if batch is None else layer.with_batch(batch)
+
+
+def _named(text: str) -> ConvLayer:
+    name = text if "/" in text else f"{DEFAULT_NETWORK}/{text}"
+    if name in LAYERS:
+        return LAYERS[name]
+    near = difflib.get_close_matches(name, LAYERS, n=1, cutoff=0.0)[0]
+    raise UsageError(f"layer '{text}' is unknown; did you mean '{near}'? there are: {', '.join(LAYERS)}")
+
+
+def _custom(text: str) -> ConvLayer:
+    allowed = [field.name for field in fields(ConvLayer) if field.name != "name"]
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in allowed:
+            raise UsageError(f"layer '{text}': '{key}' is not a size; give {', '.join(allowed)}")
+        if key in sizes:
+            raise UsageError(f"layer '{text}': {key} is given twice; give it once")
+        try:
+            sizes[key] = int(value)
+        except ValueError:
+            raise UsageError(f"layer '{text}': {key}='{value}' is not a whole number; write {key}=5") from None
+    sizes.setdefault("W", sizes.get("H", 0))
+    missing = [key for key in allowed if key != "B" and key not in sizes]
+    if missing:
+        raise UsageError(f"layer '{text}': {', '.join(missing)} missing; write C=8,H=32,W=48,M=32,K=3")
+    name = "".join(f"{key}{sizes[key]}" for key in allowed if key != "B")
+    return ConvLayer(name=name, **sizes)
