@@ -1,0 +1,25 @@
+// OpenCL C prelude: CUDA's words for threads, memory and arithmetic.
+#define GLOBAL __global
+#define SHARED __local
+#define CONSTANT __constant
+#define __global__ __kernel
+#define __device__
+#define __forceinline__ inline
+#define __restrict__ restrict
+#define __launch_bounds__(...)
+#define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE)
+#define threadIdx ((int3)(get_local_id(0), get_local_id(1), get_local_id(2)))
+#define blockIdx ((int3)(get_group_id(0), get_group_id(1), get_group_id(2)))
+#define blockDim ((int3)(get_local_size(0), get_local_size(1), get_local_size(2)))
+#define gridDim ((int3)(get_num_groups(0), get_num_groups(1), get_num_groups(2)))
+#define make_float2(a, b) (float2)(a, b)
+#define make_float4(a, b, c, d) (float4)(a, b, c, d)
+#define fmaf(a, b, c) ((a) * (b) + (c))           // fma() is a library call on some devices; -cl-mad-enable fuses this
+#define __ldg(pointer) (*(pointer))
+#define __stcs(pointer, value) (*(pointer) = (value))
+#define SHARED_MEMORY(type, name, count) __local type name[count] __attribute__((aligned(16)))
+#define WEIGHTS_IN_CONSTANT(count)
+#define CONSTANT_WEIGHTS(w) w                     // the kernel's argument itself is __constant here
+#define REQUIRE(condition, reason) _Static_assert(condition, reason)
+#define PRAGMA(text) _Pragma(#text)
+#define UNROLLED(n) PRAGMA(unroll n)

@@ -1,0 +1,66 @@
+"""Source text of one configuration: the dialect's prelude, the parameters as ``#define`` lines, then the unchanged .cu.
+
+The layer's sizes arrive as ``LAYER_C``, ``LAYER_H``, ``LAYER_W``, ``LAYER_M``, ``LAYER_K`` (the batch is always a
+run-time argument); a word such as ``GRID_LAYOUT="B,M,1"`` becomes the enumerator ``GRID_LAYOUT_B_M_1``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tuner.layers import ConvLayer
+from tuner.templates import Choice, Configuration, Dialect, KernelTemplate, Launch, Parameter
+
+ENTRY = "conv_forward"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A compilable source with the geometry to launch it; small, picklable, and enough to run it anywhere."""
+
+    source: str
+    launch: Launch
+    entry: str = ENTRY
+
+
+@cache
+def prelude(dialect: Dialect) -> str:
+    """Return the words that let one .cu read the same in CUDA C and OpenCL C."""
+    return (Path(__file__).with_name("preludes") / f"{dialect}.h").read_text(encoding="utf-8")
+
+
+def render(template: KernelTemplate, configuration: Configuration, layer: ConvLayer, dialect: Dialect) -> Rendered:
+    """Render one configuration of ``template`` for ``layer``."""
+    parts = (prelude(dialect), layer_defines(layer), parameter_defines(template, configuration), template.source)
+    return Rendered(source="\n".join(parts), launch=template.launch_of(configuration, layer))
+
+
+def layer_defines(layer: ConvLayer) -> str:
+    return "".join(f"#define LAYER_{size} {getattr(layer, size)}\n" for size in ("C", "H", "W", "M", "K"))
+
+
+def parameter_defines(template: KernelTemplate, configuration: Configuration) -> str:
+    """Return one ``#define`` per parameter, preceded by the enumerators of those whose choices are words."""
+    given = configuration.as_dict()
+    lines: list[str] = []
+    for parameter in template.parameters:
+        lines += _define(parameter, given[parameter.name])
+    return "\n".join(lines) + "\n"
+
+
+def _define(parameter: Parameter, value: Choice) -> list[str]:
+    if parameter.is_shape:
+        return [f"#define {name} {part}" for name, part in parameter.parts(value).items() if isinstance(part, int)]
+    if isinstance(value, int):
+        return [f"#define {parameter.name} {value}"]
+    words = [choice for choice in parameter.choices if isinstance(choice, str)]
+    lines = [f"#define {enumerator(parameter.name, word)} {number}" for number, word in enumerate(words)]
+    return [*lines, f"#define {parameter.name} {enumerator(parameter.name, value)}"]
+
+
+def enumerator(name: str, word: str) -> str:
+    """Return the C name of a word choice: ``GRID_LAYOUT`` and ``B,M,1`` give ``GRID_LAYOUT_B_M_1``."""
+    return f"{name}_" + re.sub(r"\W+", "_", word).upper()

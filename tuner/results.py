@@ -1,0 +1,172 @@
+"""What a trial leaves behind: its outcome, samples, resources and costs. Plain data, shared by all layers above."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from dataclasses import dataclass, field
+
+from tuner.templates import Configuration
+
+OK = "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry:
+    """The device's state around a measurement, where it can be asked (NVML); None where it cannot.
+
+    Units:
+        MHz, degrees Celsius, watts; ``throttle`` lists reasons, empty for none.
+    """
+
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    throttle: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Timed launches of one configuration, in seconds, in the order they were taken.
+
+    Attributes:
+        samples: Every timed launch; nothing is discarded.
+        pruned: True when sampling stopped early because the trial was clearly slower than the best so far.
+        canary: Seconds of the reference kernel timed beside this trial, to compare across drifts; None if not timed.
+    """
+
+    samples: tuple[float, ...]
+    pruned: bool = False
+    canary: float | None = None
+    telemetry: Telemetry = field(default_factory=Telemetry)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95% confidence interval of the median, from order statistics (Conover, Practical Nonparametric Statistics).
+
+        With fewer than six samples no pair of order statistics reaches 95%: the whole range is returned.
+        """
+        ordered = sorted(self.samples)
+        n = len(ordered)
+        reach = 0.98 * n**0.5  # 1.96 * sqrt(n) / 2 ranks on either side of the middle
+        low = max(0, int((n - 1) / 2 - reach))
+        high = min(n - 1, round((n - 1) / 2 + reach + 0.5))
+        return ordered[low], ordered[high]
+
+    @property
+    def spread(self) -> float:
+        """Half the confidence interval relative to the median: 0.01 is plus or minus 1%."""
+        low, high = self.interval
+        return (high - low) / 2 / self.median
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What the compiled kernel uses, per thread (registers, local bytes) and per block (shared bytes); None: unknown."""
+
+    registers: int | None = None
+    local_bytes: int | None = None
+    shared_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Where a trial's time went, in seconds."""
+
+    compile: float = 0.0
+    check: float = 0.0
+    measure: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The end of one trial.
+
+    Attributes:
+        outcome: One of ``tuner.errors.OUTCOMES``.
+        text: The failure's full text (compiler log, CUDA error, first wrong element); empty for ``ok``.
+        max_error: Largest absolute error against the reference; None when the check was not reached.
+        fingerprint: Key of everything that could change this result; equal fingerprints may share a measurement.
+        baseline: Name of the baseline this configuration is, or empty.
+        reused: True when the measurement was taken over from an earlier study with the same fingerprint.
+        confirmed: True once it also passed on second inputs and a ragged batch; only such a result is exported.
+        started: Seconds since the epoch.
+    """
+
+    configuration: Configuration
+    outcome: str
+    fingerprint: str
+    text: str = ""
+    measurement: Measurement | None = None
+    resources: Resources = field(default_factory=Resources)
+    costs: Costs = field(default_factory=Costs)
+    max_error: float | None = None
+    baseline: str = ""
+    reused: bool = False
+    confirmed: bool = False
+    started: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == OK and self.measurement is not None
+
+    @property
+    def seconds(self) -> float:
+        """Median seconds of a launch; infinite for a trial that is not ``ok``, so that results sort."""
+        return self.measurement.median if self.ok and self.measurement else float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Everything outside the source that could change a result; part of each fingerprint.
+
+    Attributes:
+        device: The name the user gives: ``cuda:0``, ``cpu``.
+        model: What the driver calls it: ``NVIDIA H200``.
+        toolkit: Compiler and its version, with the options used.
+        peak_flops, peak_bytes: Ceilings for the roofline in FLOP/s and bytes/s; None until known.
+    """
+
+    device: str
+    kind: str
+    model: str
+    driver: str
+    toolkit: str
+    arch: str
+    host: str = ""
+    peak_flops: float | None = None
+    peak_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyKey:
+    """What makes a study the same study: asked for again, it resumes.
+
+    Attributes:
+        space_digest: Hash of the templates' parameters and valid combinations.
+        protocol: Version of the measurement protocol (with its variants, such as a warm L2).
+    """
+
+    layer: str
+    shape: tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
+    device_kind: str
+    device_model: str
+    precision: str
+    protocol: str
+    space_digest: str
+    templates: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Readable, unique name, used in Optuna's table as well: ``sp18/conv2 cpu B50 fp32 3fa9c1``."""
+        batch = self.shape[0]
+        return f"{self.layer} {self.device_kind} B{batch} {self.precision} {self.digest[:6]}"
+
+    @property
+    def digest(self) -> str:
+        parts = (self.layer, self.shape, self.device_kind, self.device_model, self.precision, self.protocol)
+        return hashlib.sha256(repr((*parts, self.space_digest, self.templates)).encode()).hexdigest()

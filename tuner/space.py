@@ -1,0 +1,185 @@
+"""All valid configurations of one or several templates, enumerated once and addressed by number.
+
+Parameters are expanded one at a time and each constraint is applied as soon as the parameters it reads are there, so
+the full Cartesian product never exists in memory. A configuration is a row of choice indices (one byte each).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import UsageError
+from tuner.layers import ConvLayer
+from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate, Parameter, Values
+
+Indices = npt.NDArray[np.uint8]
+
+
+class _Columns(Values):
+    """Parameter columns gathered on demand from the choice indices of many configurations."""
+
+    __slots__ = ("_rows", "_tables")
+
+    def __init__(self, rows: Indices, parameters: Sequence[Parameter]) -> None:
+        self._rows = rows
+        self._tables: dict[str, tuple[int, npt.NDArray[np.generic]]] = {}
+        for column, parameter in enumerate(parameters):
+            parts = [parameter.parts(choice) for choice in parameter.choices]
+            for name in parts[0]:
+                self._tables[name] = column, np.array([part[name] for part in parts])
+
+    def __getattr__(self, name: str) -> npt.NDArray[np.generic]:
+        try:
+            column, table = self._tables[name]
+        except KeyError:
+            raise AttributeError(name) from None
+        return table[self._rows[:, column]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemplateSpace:
+    """The valid configurations of one template for a layer on a device.
+
+    Attributes:
+        rows: Shape (n, number of parameters): index into each parameter's choices.
+        dropped: How many partial or full combinations each constraint removed, by its name.
+    """
+
+    template: KernelTemplate
+    layer: ConvLayer
+    limits: DeviceLimits
+    rows: Indices
+    dropped: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def configuration(self, row: int) -> Configuration:
+        chosen = zip(self.template.parameters, self.rows[row], strict=True)
+        return Configuration(
+            template=self.template.name,
+            values=tuple((parameter.name, parameter.choices[index]) for parameter, index in chosen),
+        )
+
+    def find(self, configuration: Configuration) -> int | None:
+        """Return the row of ``configuration``, or None when it is not a valid point of this space."""
+        values = configuration.as_dict()
+        if set(values) != {parameter.name for parameter in self.template.parameters}:
+            return None
+        try:
+            row = [parameter.choices.index(values[parameter.name]) for parameter in self.template.parameters]
+        except ValueError:
+            return None
+        code = self._encode(np.array([row], dtype=np.uint8))[0]
+        position = int(np.searchsorted(self._codes, code))
+        return position if position < len(self) and self._codes[position] == code else None
+
+    def _encode(self, rows: Indices) -> npt.NDArray[np.int64]:
+        sizes = [len(parameter.choices) for parameter in self.template.parameters]
+        codes = np.zeros(len(rows), dtype=np.int64)
+        for column, size in enumerate(sizes):
+            codes = codes * size + rows[:, column]
+        return codes
+
+    @cached_property
+    def _codes(self) -> npt.NDArray[np.int64]:
+        return self._encode(self.rows)  # ascending, since rows are enumerated in order
+
+
+def enumerate_template(template: KernelTemplate, layer: ConvLayer, limits: DeviceLimits) -> TemplateSpace:
+    """Enumerate the valid configurations of one template, in lexicographic order of its choices."""
+    rows: Indices = np.zeros((1, 0), dtype=np.uint8)
+    waiting = list(template.constraints)
+    dropped: dict[str, int] = {}
+    for count, parameter in enumerate(template.parameters, start=1):
+        choices = np.arange(len(parameter.choices), dtype=np.uint8)
+        rows = np.hstack([np.repeat(rows, len(choices), axis=0), np.tile(choices, len(rows))[:, None]])
+        waiting_still: list[Constraint] = []
+        for rule in waiting:
+            keep = _apply(rule, rows, template.parameters[:count], layer, limits)
+            if keep is None:
+                waiting_still.append(rule)
+                continue
+            dropped[rule.name] = dropped.get(rule.name, 0) + int(len(rows) - np.count_nonzero(keep))
+            rows = rows[keep]
+        waiting = waiting_still
+    if waiting:
+        raise UsageError(f"template {template.name}: constraint '{waiting[0].name}' reads an undeclared parameter")
+    return TemplateSpace(template=template, layer=layer, limits=limits, rows=rows, dropped=dropped)
+
+
+def _apply(
+    rule: Constraint, rows: Indices, parameters: Sequence[Parameter], layer: ConvLayer, limits: DeviceLimits
+) -> npt.NDArray[np.bool_] | None:
+    """Evaluate a rule on all rows, or return None while a parameter it reads is not there yet."""
+    try:
+        holds = rule.holds(_Columns(rows, parameters), layer, limits)
+    except AttributeError:
+        return None
+    return np.broadcast_to(np.asarray(holds, dtype=bool), (len(rows),))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """The union of several templates' spaces; a global index is a template's offset plus a row."""
+
+    layer: ConvLayer
+    parts: tuple[TemplateSpace, ...]
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def __getitem__(self, index: int) -> Configuration:
+        part, row = self.locate(index)
+        return part.configuration(row)
+
+    def __iter__(self) -> Iterator[Configuration]:
+        return (part.configuration(row) for part in self.parts for row in range(len(part)))
+
+    def locate(self, index: int) -> tuple[TemplateSpace, int]:
+        """Return the template space and the row behind a global index."""
+        for part in self.parts:
+            if index < len(part):
+                return part, index
+            index -= len(part)
+        raise IndexError(index)
+
+    def find(self, configuration: Configuration) -> int | None:
+        """Return the global index of a configuration, or None when it is not valid here."""
+        offset = 0
+        for part in self.parts:
+            if part.template.name == configuration.template:
+                row = part.find(configuration)
+                return None if row is None else offset + row
+            offset += len(part)
+        return None
+
+    def template(self, name: str) -> KernelTemplate:
+        return next(part.template for part in self.parts if part.template.name == name)
+
+    def violated(self, configuration: Configuration) -> Constraint | None:
+        """Return the first constraint that a configuration breaks here, or None."""
+        template = self.template(configuration.template)
+        return template.violated(configuration, self.layer, self.parts[0].limits)
+
+    @property
+    def digest(self) -> str:
+        """Identity of the space: templates, parameters, choices, and which combinations are valid."""
+        text = hashlib.sha256()
+        for part in self.parts:
+            text.update(part.template.digest.encode())
+            text.update(part.rows.tobytes())
+        return text.hexdigest()
+
+
+def enumerate_space(templates: Sequence[KernelTemplate], layer: ConvLayer, limits: DeviceLimits) -> Space:
+    """Enumerate several templates for one layer on one device; templates of another dialect are left out."""
+    usable = [template for template in templates if limits.dialect in template.dialects]
+    parts = tuple(enumerate_template(template, layer, limits) for template in usable)
+    return Space(layer=layer, parts=tuple(part for part in parts if len(part)))

@@ -1,0 +1,263 @@
+"""Kernel templates: one ``NAME.cu`` beside one ``NAME.py`` that declares its parameters, constraints and launch geometry.
+
+A template says how a layer is computed; a configuration is one choice for each of its parameters. Constraints and
+geometry are written once, as plain arithmetic on the parameters' names, and serve single configurations and whole
+columns of them alike::
+
+    Constraint("threads", lambda p, layer, limits: p.BLOCK_X * p.BLOCK_Y <= limits.max_threads,
+               "a block has more threads than the device allows")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import runpy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.layers import ConvLayer
+
+Choice = int | str
+Dialect = str
+CUDA: Dialect = "cuda"
+OPENCL: Dialect = "opencl"
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_SHAPE = re.compile(r"(\d+)x(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceLimits:
+    """What a device allows a kernel; constraints read these.
+
+    Units:
+        ``shared_bytes`` and ``constant_bytes`` are per block and per module; ``warp`` is lanes (1 where there are none).
+    """
+
+    dialect: Dialect
+    max_threads: int
+    max_block: tuple[int, int, int]
+    shared_bytes: int
+    constant_bytes: int
+    registers: int
+    warp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+
+class Values:
+    """Parameter values as attributes: scalars of one configuration, or NumPy columns of many.
+
+    A parameter whose choices read ``32x8`` adds two numbers: ``BLOCK_SHAPE`` gives ``BLOCK_X`` and ``BLOCK_Y``.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+Predicate = Callable[[Any, ConvLayer, DeviceLimits], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A tunable: its SCREAMING name, its choices in order of simplicity (ties go to the earlier), and what it does.
+
+    Raises:
+        UsageError: The name is not SCREAMING, or there are no choices, or one is given twice.
+    """
+
+    name: str
+    choices: tuple[Choice, ...]
+    doc: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(f"parameter '{self.name}': the name must be upper case, like TILE_WIDTH")
+        if not self.choices:
+            raise UsageError(f"parameter {self.name}: no choices; give at least one")
+        if len(set(self.choices)) != len(self.choices):
+            raise UsageError(f"parameter {self.name}: a choice is given twice in {self.choices}; give each once")
+        for choice in self.choices:
+            if isinstance(choice, bool) or not isinstance(choice, int | str):
+                raise UsageError(f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word")
+
+    @property
+    def is_shape(self) -> bool:
+        return all(isinstance(choice, str) and _SHAPE.fullmatch(choice) for choice in self.choices)
+
+    def parts(self, choice: Choice) -> dict[str, Choice]:
+        """Return the names this choice defines: the parameter itself and, for a shape, its X and Y."""
+        values: dict[str, Choice] = {self.name: choice}
+        if self.is_shape and (match := _SHAPE.fullmatch(str(choice))):
+            stem = self.name.removesuffix("_SHAPE")
+            values |= {f"{stem}_X": int(match[1]), f"{stem}_Y": int(match[2])}
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A rule known before compiling. ``holds(p, layer, limits)`` must work on scalars and on columns."""
+
+    name: str
+    holds: Predicate
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One point: a template's name and a value for each of its parameters, in the template's order."""
+
+    template: str
+    values: tuple[tuple[str, Choice], ...]
+
+    @property
+    def key(self) -> str:
+        """Canonical text: equal for equal configurations, across runs and versions."""
+        return json.dumps([self.template, sorted(self.values)], separators=(",", ":"))
+
+    def as_dict(self) -> dict[str, Choice]:
+        return dict(self.values)
+
+    def __str__(self) -> str:
+        return f"{self.template} " + " ".join(f"{name}={value}" for name, value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A named configuration that every study measures first. Parameters left out take their first choice."""
+
+    name: str
+    values: Mapping[str, Choice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTemplate:
+    """A kernel source with everything needed to enumerate, render and launch it.
+
+    Args:
+        source: The text of the .cu file; its entry point is ``conv_forward``.
+        launch: ``launch(p, layer) -> Launch`` for one configuration.
+        dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
+        precision: What it computes in; a study compares only templates of one precision.
+    """
+
+    name: str
+    idea: str
+    source: str
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[Constraint, ...]
+    launch: Callable[[Any, ConvLayer], Launch]
+    baselines: tuple[Baseline, ...] = ()
+    dialects: tuple[Dialect, ...] = (CUDA, OPENCL)
+
+    def __post_init__(self) -> None:
+        names = [parameter.name for parameter in self.parameters]
+        if not names:
+            raise UsageError(f"template {self.name}: no parameters; declare at least one")
+        if len(set(names)) != len(names):
+            raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}")
+        for baseline in self.baselines:
+            self.configuration(baseline.values)
+
+    def configuration(self, values: Mapping[str, Choice]) -> Configuration:
+        """Complete ``values`` with first choices.
+
+        Raises:
+            UsageError: An unknown parameter, or a value that is not among its choices.
+        """
+        unknown = set(values) - {parameter.name for parameter in self.parameters}
+        if unknown:
+            raise UsageError(f"template {self.name}: no parameter {', '.join(sorted(unknown))}")
+        chosen = []
+        for parameter in self.parameters:
+            value = values.get(parameter.name, parameter.choices[0])
+            if value not in parameter.choices:
+                allowed = ", ".join(map(str, parameter.choices))
+                raise UsageError(f"template {self.name}: {parameter.name}={value} is not among {allowed}")
+            chosen.append((parameter.name, value))
+        return Configuration(template=self.name, values=tuple(chosen))
+
+    def values_of(self, configuration: Configuration) -> Values:
+        """Return the configuration's values as attributes, shapes split into X and Y."""
+        given = configuration.as_dict()
+        merged: dict[str, Choice] = {}
+        for parameter in self.parameters:
+            merged |= parameter.parts(given[parameter.name])
+        return Values(merged)
+
+    def violated(self, configuration: Configuration, layer: ConvLayer, limits: DeviceLimits) -> Constraint | None:
+        """Return the first constraint that does not hold, or None for a valid configuration."""
+        values = self.values_of(configuration)
+        return next((rule for rule in self.constraints if not rule.holds(values, layer, limits)), None)
+
+    def launch_of(self, configuration: Configuration, layer: ConvLayer) -> Launch:
+        return self.launch(self.values_of(configuration), layer)
+
+    @property
+    def digest(self) -> str:
+        """Identity of the search space this template declares: parameters and choices in order, not the source."""
+        declared = [[parameter.name, list(parameter.choices)] for parameter in self.parameters]
+        return hashlib.sha256(json.dumps([self.name, declared]).encode()).hexdigest()
+
+
+def template_folder() -> Path:
+    """Return the folder of the built-in templates: inside the installed package, or beside it in a checkout."""
+    installed = Path(__file__).with_name("kernel_templates")
+    return installed if installed.is_dir() else Path(__file__).parent.with_name("kernel_templates")
+
+
+def builtin_templates() -> dict[str, KernelTemplate]:
+    """Load every template of the product, by name."""
+    return {path.stem: load_template(path) for path in _sources(template_folder())}
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.glob("*.py")) if path.with_suffix(".cu").exists())
+
+
+def load_template(path: Path) -> KernelTemplate:
+    """Load ``path`` (a .py file with a ``TEMPLATE``) and the .cu file beside it.
+
+    Raises:
+        UsageError: A file is missing or unreadable, has a syntax error, or declares something impossible; one line
+            that names the file.
+    """
+    path = path.with_suffix(".py")
+    for needed in (path, path.with_suffix(".cu")):
+        if not needed.is_file():
+            raise UsageError(f"template {path}: there is no file {needed}; a template is NAME.py beside NAME.cu")
+    try:
+        declared = runpy.run_path(str(path)).get("TEMPLATE")
+    except SyntaxError as error:
+        raise UsageError(f"template {path}:{error.lineno}: {error.msg}") from None
+    except UsageError as error:
+        raise UsageError(f"template {path}: {error}") from None
+    except Exception as error:
+        raise UsageError(f"template {path}: {type(error).__name__}: {error}") from None
+    if not isinstance(declared, KernelTemplate):
+        raise UsageError(f"template {path}: no TEMPLATE of type KernelTemplate; assign one at the end of the file")
+    return declared
+
+
+def read_source(python_file: str) -> str:
+    """Read the .cu beside a template's .py: ``source=read_source(__file__)``."""
+    return Path(python_file).with_suffix(".cu").read_text(encoding="utf-8")
