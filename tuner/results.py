@@ -66,7 +66,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What the compiled kernel uses, per thread (registers, local bytes) and per block (shared bytes); None: unknown."""
+    """What the compiled kernel uses per thread (registers, local bytes) and per block (shared bytes)."""
 
     registers: int | None = None
     local_bytes: int | None = None

@@ -1,4 +1,4 @@
-"""Kernel templates: one ``NAME.cu`` beside one ``NAME.py`` that declares its parameters, constraints and launch geometry.
+"""Kernel templates: one ``NAME.cu`` beside one ``NAME.py`` that declares parameters, constraints and launch geometry.
 
 A template says how a layer is computed; a configuration is one choice for each of its parameters. Constraints and
 geometry are written once, as plain arithmetic on the parameters' names, and serve single configurations and whole
@@ -35,7 +35,7 @@ class DeviceLimits:
     """What a device allows a kernel; constraints read these.
 
     Units:
-        ``shared_bytes`` and ``constant_bytes`` are per block and per module; ``warp`` is lanes (1 where there are none).
+        ``shared_bytes`` is per block, ``constant_bytes`` per module; ``warp`` is lanes (1 where there are none).
     """
 
     dialect: Dialect
