@@ -1,0 +1,167 @@
+"""The points a sampler chooses among: choice indices, numeric features and neighbours of every valid configuration.
+
+Several templates form one joint table. Parameters of the same name share their column; a parameter that a template
+does not have is ``ABSENT`` there, has a neutral value among the features, and the template itself is a feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import UsageError
+from tuner.search.features import encode
+
+if TYPE_CHECKING:
+    from tuner.space import Space
+
+Rows = npt.NDArray[np.uint8]
+Indices = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+ABSENT: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A parameter over all templates: its name and the choices that any of them offers."""
+
+    name: str
+    choices: tuple[int | float | str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.choices) >= ABSENT:
+            raise UsageError(f"parameter {self.name}: {len(self.choices)} choices; at most {ABSENT - 1} are supported")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidates:
+    """All valid configurations as arrays; a point is its row number.
+
+    Attributes:
+        axes: The parameters, one per column of ``choices``.
+        choices: Shape (n, p): index into each axis' choices, or ``ABSENT``.
+        groups: Shape (n,): which template each row belongs to, a position in ``names``.
+        names: The templates' names.
+    """
+
+    axes: tuple[Axis, ...]
+    choices: Rows
+    groups: npt.NDArray[np.uint8]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, space: Space) -> Candidates:
+        """Join the templates of an enumerated space; row numbers are the space's global indices."""
+        merged: dict[str, list[int | float | str]] = {}
+        for part in space.parts:
+            for parameter in part.template.parameters:
+                known = merged.setdefault(parameter.name, [])
+                known += [choice for choice in parameter.choices if choice not in known]
+        axes = tuple(Axis(name, tuple(choices)) for name, choices in merged.items())
+        position = {axis.name: column for column, axis in enumerate(axes)}
+        choices: Rows = np.full((len(space), len(axes)), ABSENT, dtype=np.uint8)
+        start = 0
+        for part in space.parts:
+            for column, parameter in enumerate(part.template.parameters):
+                axis = axes[position[parameter.name]]
+                table = np.array([axis.choices.index(choice) for choice in parameter.choices], dtype=np.uint8)
+                choices[start : start + len(part), position[axis.name]] = table[part.rows[:, column]]
+            start += len(part)
+        sizes = [len(part) for part in space.parts]
+        groups = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
+        return cls(axes=axes, choices=choices, groups=groups, names=tuple(part.template.name for part in space.parts))
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    @cached_property
+    def features(self) -> Floats:
+        """Features of every row, each in [0, 1]; see :meth:`features_of` for a few rows of many."""
+        return self.features_of(np.arange(len(self)))
+
+    def features_of(self, rows: Indices | Sequence[int]) -> Floats:
+        """Return the features of some rows, shape (len(rows), d).
+
+        Numbers are on a logarithmic scale with their 2-adic valuation beside them, shapes give X and Y, words and
+        the template are one-hot.
+        """
+        rows = np.asarray(rows, dtype=np.int64)
+        chosen = self.choices[rows]
+        columns = [table[np.minimum(chosen[:, axis], len(table) - 1)] for axis, table in self._tables]
+        if len(self.names) > 1:
+            columns.append(np.eye(len(self.names))[self.groups[rows]])
+        return np.hstack(columns) if columns else np.zeros((len(rows), 0))
+
+    @cached_property
+    def scales(self) -> Indices:
+        """Which length scale each feature column has: its own, but one for all columns of a one-hot."""
+        sizes = [[1] * table.shape[1] for _, table in self._tables]
+        for size, (axis, _) in zip(sizes, self._tables, strict=True):
+            if isinstance(self.axes[axis].choices[0], str) and not _is_shape(self.axes[axis]):
+                size[:] = [len(size)]
+        flat = [count for size in sizes for count in size]
+        flat += [len(self.names)] if len(self.names) > 1 else []
+        return np.repeat(np.arange(len(flat)), flat)
+
+    @cached_property
+    def _tables(self) -> list[tuple[int, Floats]]:
+        """For each axis that varies: features by choice, with a last neutral row for ``ABSENT``."""
+        encoded = [(column, encode(axis.choices)) for column, axis in enumerate(self.axes) if len(axis.choices) > 1]
+        return [(column, np.vstack([table, table.mean(axis=0)])) for column, table in encoded]
+
+    @cached_property
+    def _zobrist(self) -> npt.NDArray[np.uint64]:
+        random = np.random.default_rng(0)
+        return random.integers(0, 2**64, size=(len(self.axes), ABSENT + 1), dtype=np.uint64)
+
+    @cached_property
+    def _lookup(self) -> tuple[npt.NDArray[np.uint64], Indices]:
+        codes = self._codes(self.choices)
+        order = np.argsort(codes, kind="stable").astype(np.int64)
+        return codes[order], order
+
+    def _codes(self, rows: Rows) -> npt.NDArray[np.uint64]:
+        """Hash rows: a sum of one random number per choice, so that a neighbour's hash is one sum away."""
+        codes = np.zeros(len(rows), dtype=np.uint64)
+        for column in range(rows.shape[1]):
+            codes += self._zobrist[column, rows[:, column]]
+        return codes
+
+    def find(self, rows: Rows) -> Indices:
+        """Return the row number of each row of choices, or -1 for one that is not a candidate."""
+        return self._find_codes(self._codes(rows))
+
+    def _find_codes(self, codes: npt.NDArray[np.uint64]) -> Indices:
+        known, order = self._lookup
+        position = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+        return np.where(known[position] == codes, order[position], -1)
+
+    def neighbours(self, row: int) -> Indices:
+        """Return the valid rows that differ from ``row`` in exactly one parameter, in the order of the axes."""
+        here = self.choices[row]
+        code = self._codes(here[None])  # an array: unsigned arithmetic on those wraps silently
+        found = []
+        for column, axis in enumerate(self.axes):
+            if here[column] != ABSENT and len(axis.choices) > 1:
+                table = self._zobrist[column]
+                others = np.delete(table[: len(axis.choices)], here[column])
+                found.append(code - table[here[column : column + 1]] + others)
+        if not found:
+            return np.zeros(0, dtype=np.int64)
+        rows = self._find_codes(np.concatenate(found))
+        return rows[rows >= 0]
+
+    def nearest(self, row: Rows, among: Indices) -> int:
+        """Return the row of ``among`` with the fewest differing parameters, the earliest of equals."""
+        return int(among[np.argmin(np.count_nonzero(self.choices[among] != row, axis=1))])
+
+
+def _is_shape(axis: Axis) -> bool:
+    from tuner.search.features import shape_of
+
+    return all(shape_of(choice) is not None for choice in axis.choices)

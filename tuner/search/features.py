@@ -1,0 +1,48 @@
+"""Numeric features of one parameter's choices, each scaled to [0, 1]."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+_SHAPE = re.compile(r"(\d+)x(\d+)")
+
+
+def encode(choices: Sequence[int | float | str]) -> Floats:
+    """Return one row of features per choice, shape (len(choices), d)."""
+    shapes = [shape_of(choice) for choice in choices]
+    if None not in shapes:
+        return np.hstack([_numbers(np.array(side, dtype=float)) for side in zip(*filter(None, shapes), strict=True)])
+    if any(isinstance(choice, str) for choice in choices):
+        return np.eye(len(choices)) if len(choices) > 2 else np.arange(len(choices), dtype=float)[:, None]
+    return _numbers(np.array(choices, dtype=float))
+
+
+def shape_of(choice: int | float | str) -> tuple[int, int] | None:
+    """Return (32, 8) for ``32x8`` and None for anything else."""
+    match = _SHAPE.fullmatch(choice) if isinstance(choice, str) else None
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _numbers(values: Floats) -> Floats:
+    """Scale numbers by their logarithm, and add how often 2 divides them where not all are powers of two.
+
+    The valuation is what alignment, bank conflicts and vector loads depend on.
+    """
+    if len(set(values)) == 1:
+        return np.zeros((len(values), 0))
+    columns = [np.log2(values) if values.min() > 0 else values]
+    valuation = np.array([_valuation(value) for value in values])
+    if values.min() > 0 and len(values) > 2 and np.any(valuation != columns[0]) and np.ptp(valuation) > 0:
+        columns.append(valuation)
+    return np.stack([(column - column.min()) / np.ptp(column) for column in columns], axis=1)
+
+
+def _valuation(value: float) -> float:
+    """Return how often 2 divides a whole number; 0 for others."""
+    number = int(value)
+    return float((number & -number).bit_length() - 1) if number == value and number else 0.0

@@ -1,0 +1,101 @@
+"""Optuna's tree-structured Parzen estimator, kept to valid and unseen configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tuner.search.candidates import ABSENT, Candidates, Rows
+from tuner.search.samplers import Ledger
+
+if TYPE_CHECKING:
+    import optuna
+
+RETRIES = 10
+TEMPLATE = "template"
+
+
+class TpeSampler(Ledger):
+    """TPE over categorical parameters in a study in memory; the parameters of one template exist only under it.
+
+    A draw that is invalid or taken costs no evaluation: it is repeated a few times, then the nearest free
+    configuration of the same template is taken. Failures are told as pruned without a value, which TPE ranks last.
+    """
+
+    def __init__(self, candidates: Candidates, seed: int) -> None:
+        import optuna
+
+        super().__init__(candidates, seed)
+        self._study = _silent_study(optuna.samplers.TPESampler(seed=seed))
+        self._distributions: dict[int, optuna.distributions.BaseDistribution] = {
+            column: optuna.distributions.CategoricalDistribution(tuple(range(len(axis.choices))))
+            for column, axis in enumerate(candidates.axes)
+        }
+        self._template = optuna.distributions.CategoricalDistribution(tuple(range(len(candidates.names))))
+
+    @cached_property
+    def _columns(self) -> list[list[int]]:
+        """For each template, the parameters it has."""
+        present = [self.candidates.choices[self.candidates.groups == group][:1] for group in range(self._groups)]
+        return [[column for column in range(rows.shape[1]) if np.any(rows[:, column] != ABSENT)] for rows in present]
+
+    @property
+    def _groups(self) -> int:
+        return len(self.candidates.names)
+
+    def choose(self) -> int:
+        for row, _ in zip(self._draws(), range(RETRIES), strict=False):
+            index = int(self.candidates.find(row[None])[0])
+            if index >= 0 and not self.taken[index]:
+                return index
+        return self.candidates.nearest(row, self.unseen())
+
+    def _draws(self) -> Iterator[Rows]:
+        import optuna
+
+        sampler = self._study.sampler
+        trial = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING)
+        trial.number = len(self._study.get_trials(deepcopy=False))
+        while True:
+            row: Rows = np.full(len(self.candidates.axes), ABSENT, dtype=np.uint8)
+            group = sampler.sample_independent(self._study, trial, TEMPLATE, self._template) if self._groups > 1 else 0
+            for column in self._columns[group]:
+                name, distribution = self.candidates.axes[column].name, self._distributions[column]
+                row[column] = sampler.sample_independent(self._study, trial, name, distribution)
+            yield row
+
+    def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:
+        import optuna
+
+        group, row = int(self.candidates.groups[index]), self.candidates.choices[index]
+        params = {self.candidates.axes[column].name: int(row[column]) for column in self._columns[group]}
+        distributions = {
+            self.candidates.axes[column].name: self._distributions[column] for column in self._columns[group]
+        }
+        if self._groups > 1:
+            params[TEMPLATE], distributions[TEMPLATE] = group, self._template
+        complete = seconds is not None and not pruned
+        self._study.add_trial(
+            optuna.trial.create_trial(
+                state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.PRUNED,
+                value=seconds if complete else None,
+                params=params,
+                distributions=distributions,
+                intermediate_values={1: seconds} if pruned and seconds is not None else {},
+            )
+        )
+
+
+def _silent_study(sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+    """Create a study in memory without Optuna's log line about it."""
+    import optuna
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        return optuna.create_study(sampler=sampler)
+    finally:
+        optuna.logging.set_verbosity(level)
