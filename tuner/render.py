@@ -34,12 +34,18 @@ def prelude(dialect: Dialect) -> str:
 
 def render(template: KernelTemplate, configuration: Configuration, layer: ConvLayer, dialect: Dialect) -> Rendered:
     """Render one configuration of ``template`` for ``layer``."""
-    parts = (prelude(dialect), layer_defines(layer), parameter_defines(template, configuration), template.source)
-    return Rendered(source="\n".join(parts), launch=template.launch_of(configuration, layer))
+    launch = template.launch_of(configuration, layer)
+    defines = layer_defines(layer) + block_defines(launch) + parameter_defines(template, configuration)
+    return Rendered(source="\n".join((prelude(dialect), defines, template.source)), launch=launch)
 
 
 def layer_defines(layer: ConvLayer) -> str:
     return "".join(f"#define LAYER_{size} {getattr(layer, size)}\n" for size in ("C", "H", "W", "M", "K"))
+
+
+def block_defines(launch: Launch) -> str:
+    """Return the block's threads along x, y, z; OpenCL needs them to compile the kernel before its first launch."""
+    return "".join(f"#define LAUNCH_{axis} {size}\n" for axis, size in zip("XYZ", launch.block, strict=True))
 
 
 def parameter_defines(template: KernelTemplate, configuration: Configuration) -> str:

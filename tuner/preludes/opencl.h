@@ -2,7 +2,7 @@
 #define GLOBAL __global
 #define SHARED __local
 #define CONSTANT __constant
-#define __global__ __kernel
+#define __global__ __kernel __attribute__((reqd_work_group_size(LAUNCH_X, LAUNCH_Y, LAUNCH_Z)))
 #define __device__
 #define __forceinline__ inline
 #define __restrict__ restrict
