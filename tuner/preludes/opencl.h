@@ -3,7 +3,7 @@
 #define SHARED __local
 #define CONSTANT __constant
 #define __global__ __kernel __attribute__((reqd_work_group_size(LAUNCH_X, LAUNCH_Y, LAUNCH_Z)))
-#define __device__
+#define __device__ static
 #define __forceinline__ inline
 #define __restrict__ restrict
 #define __launch_bounds__(...)
@@ -12,14 +12,29 @@
 #define blockIdx ((int3)(get_group_id(0), get_group_id(1), get_group_id(2)))
 #define blockDim ((int3)(get_local_size(0), get_local_size(1), get_local_size(2)))
 #define gridDim ((int3)(get_num_groups(0), get_num_groups(1), get_num_groups(2)))
-#define make_float2(a, b) (float2)(a, b)
-#define make_float4(a, b, c, d) (float4)(a, b, c, d)
 #define fmaf(a, b, c) ((a) * (b) + (c))           // fma() is a library call on some devices; -cl-mad-enable fuses this
 #define __ldg(pointer) (*(pointer))
-#define __stcs(pointer, value) (*(pointer) = (value))
-#define SHARED_MEMORY(type, name, count) __local type name[count] __attribute__((aligned(16)))
+#define SHARED_MEMORY(type, name, count) __local type name[count] __attribute__((aligned(64)))
 #define WEIGHTS_IN_CONSTANT(count)
 #define CONSTANT_WEIGHTS(w) w                     // the kernel's argument itself is __constant here
+
+// A device's limits are known to the host alone here.
+#define WARP 1
+#define MAX_THREADS 0x7fffffff
+#define MAX_CONSTANT_BYTES 0x7fffffff
+#define MAX_SHARED_BYTES 0x7fffffff
 #define REQUIRE(condition, reason) _Static_assert(condition, reason)
+
 #define PRAGMA(text) _Pragma(#text)
 #define UNROLLED(n) PRAGMA(unroll n)
+
+#define COPY1(to, from) (*(to) = *(from))
+#define COPY2(to, from) vstore2(vload2(0, from), 0, to)
+#define COPY4(to, from) vstore4(vload4(0, from), 0, to)
+#define WIDE(word, width) WIDE_(word, width)
+#define WIDE_(word, width) word##width
+#define COPY(width, to, from) WIDE(COPY, width)(to, from)
+#define STREAM(width, to, from) COPY(width, to, from)
+#define COPY_ASYNC(width, to, from) COPY(width, to, from)
+#define COPY_ASYNC_COMMIT()
+#define COPY_ASYNC_WAIT(groups)

@@ -1,0 +1,92 @@
+"""Build and launch one configuration on PoCL: what the kernel tests need of a device, and nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.layers import ConvLayer
+from tuner.render import ENTRY, render
+from tuner.templates import OPENCL, Configuration, DeviceLimits, KernelTemplate
+
+OPTIONS = ["-cl-std=CL1.2", "-cl-mad-enable"]
+GUARD = 1024  # poisoned words before and after y
+F32 = npt.NDArray[np.float32]
+
+CPU_LIMITS = DeviceLimits(
+    dialect=OPENCL,
+    max_threads=4096,
+    max_block=(4096, 4096, 4096),
+    shared_bytes=1 << 20,
+    constant_bytes=1 << 20,
+    registers=0,
+    warp=1,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pocl:
+    """A CPU device with its queue."""
+
+    context: Any
+    queue: Any
+
+
+@cache
+def pocl() -> Pocl:
+    import pyopencl as cl
+
+    device = next(
+        device
+        for platform in cl.get_platforms()
+        if platform.name == "Portable Computing Language"
+        for device in platform.get_devices(cl.device_type.CPU)
+    )
+    context = cl.Context([device])
+    return Pocl(context, cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE))
+
+
+def build(source: str) -> Any:
+    """Compile ``source``; raises ``pyopencl.RuntimeError`` with the build log."""
+    import pyopencl as cl
+
+    return cl.Program(pocl().context, source).build(options=OPTIONS)
+
+
+def convolve(
+    template: KernelTemplate, configuration: Configuration, layer: ConvLayer, inputs: tuple[F32, F32], repeats: int = 0
+) -> tuple[F32, list[float]]:
+    """Run one configuration: y as the kernel left it between intact guards, and ``repeats`` kernel times in seconds.
+
+    Args:
+        inputs: x and w.
+
+    Raises:
+        AssertionError: A word outside y was written.
+    """
+    import pyopencl as cl
+
+    device = pocl()
+    rendered = render(template, configuration, layer, OPENCL)
+    kernel = cl.Kernel(build(rendered.source), ENTRY)
+    flags = cl.mem_flags
+    x, w = (cl.Buffer(device.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array) for array in inputs)
+    guarded = np.full(layer.y_size + 2 * GUARD, np.nan, np.float32)
+    whole = cl.Buffer(device.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=guarded)
+    y_buffer = whole.get_sub_region(4 * GUARD, 4 * layer.y_size)
+    sizes = [np.int32(getattr(layer, size)) for size in ("B", "C", "H", "W", "M", "K")]
+    launch = rendered.launch
+    total = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
+    seconds = []
+    for _ in range(1 + repeats):
+        event = kernel(device.queue, total, launch.block, x, w, y_buffer, *sizes)
+        event.wait()
+        seconds.append(1e-9 * (event.profile.end - event.profile.start))
+    cl.enqueue_copy(device.queue, guarded, whole)
+    assert np.isnan(guarded[:GUARD]).all(), f"{configuration}: wrote before y"
+    assert np.isnan(guarded[-GUARD:]).all(), f"{configuration}: wrote after y"
+    return guarded[GUARD:-GUARD].reshape(layer.y_shape), seconds[1:]
