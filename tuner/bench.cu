@@ -1,0 +1,132 @@
+// The bench's own kernels: fill, compare and checksum buffers, the plain reference convolution, and the activation and
+// pooling that turn conv1's output into conv2's input. All walk their elements grid-stride in one dimension.
+#ifdef __OPENCL_VERSION__
+#define atomicAdd(pointer, value) atomic_add(pointer, value)
+#define atomicMin(pointer, value) atomic_min(pointer, value)
+#define atomicMax(pointer, value) atomic_max(pointer, value)
+#define atomicXor(pointer, value) atomic_xor(pointer, value)
+#define BITS(value) as_uint(value)
+#else
+#define BITS(value) __float_as_uint(value)
+#define fabs(value) fabsf(value)
+#define tanh(value) tanhf(value)
+#define fmax(a, b) fmaxf(a, b)
+typedef unsigned int uint;
+typedef unsigned long ulong;
+#endif
+
+#define FIRST ((ulong)blockIdx.x * blockDim.x + threadIdx.x)
+#define STRIDE ((ulong)gridDim.x * blockDim.x)
+#define EACH(i, n) for (ulong i = FIRST; i < n; i += STRIDE)
+
+// words[0..n) = bits
+__global__ void fill_words(GLOBAL uint *words, ulong n, uint bits)
+{
+    EACH(i, n) words[i] = bits;
+}
+
+// out[0..n) = uniform in [-1, 1), from a hash of seed and index (Murmur3's finaliser, Appleby)
+__global__ void fill_random(GLOBAL float *out, ulong n, uint seed)
+{
+    EACH(i, n)
+    {
+        uint h = (uint)i * 0x9e3779b1u ^ seed;
+        h = (h ^ h >> 16) * 0x85ebca6bu;
+        h = (h ^ h >> 13) * 0xc2b2ae35u;
+        h ^= h >> 16;
+        out[i] = (float)(h >> 8) * (2.0f / 16777216.0f) - 1.0f;
+    }
+}
+
+// One output element a step, summed in the order c, p, q; sizes are run-time arguments.
+__global__ void reference_conv(GLOBAL const float *x, GLOBAL const float *w, GLOBAL float *y, int B, int C, int H, int W,
+                               int M, int K)
+{
+    int H_out = H - K + 1, W_out = W - K + 1;
+    ulong n = (ulong)B * M * H_out * W_out;
+    EACH(i, n)
+    {
+        int column = i % W_out, row = i / W_out % H_out, m = i / ((ulong)W_out * H_out) % M;
+        ulong b = i / ((ulong)W_out * H_out * M);
+        float sum = 0.0f;
+        for (int c = 0; c < C; c++)
+            for (int p = 0; p < K; p++)
+                for (int q = 0; q < K; q++)
+                    sum += x[((b * C + c) * H + row + p) * W + column + q] * w[((m * C + c) * K + p) * K + q];
+        y[i] = sum;
+    }
+}
+
+// out = pool x pool maximum of tanh(in) (or ReLU); planes = B * channels, in is height x width a plane
+__global__ void activate_and_pool(GLOBAL const float *in, GLOBAL float *out, ulong planes, int height, int width, int pool,
+                                  int relu)
+{
+    int rows = height / pool, columns = width / pool;
+    EACH(i, planes * rows * columns)
+    {
+        int column = i % columns, row = i / columns % rows;
+        ulong plane = i / ((ulong)columns * rows);
+        float best = -INFINITY;
+        for (int r = 0; r < pool; r++)
+            for (int c = 0; c < pool; c++)
+                best = fmax(best, in[(plane * height + row * pool + r) * width + column * pool + c]);
+        out[i] = relu ? fmax(best, 0.0f) : tanh(best);
+    }
+}
+
+// report = {wrong elements, index of the first, bits of the largest |y - expected|, elements that are NaN}
+__global__ void compare(GLOBAL const float *y, GLOBAL const float *expected, ulong n, float tolerance, GLOBAL uint *report)
+{
+    uint wrong = 0, first = 0xffffffffu, nan = 0;
+    float largest = 0.0f;
+    EACH(i, n)
+    {
+        float error = fabs(y[i] - expected[i]);
+        if (error <= tolerance) {
+            largest = fmax(largest, error);
+            continue;
+        }
+        wrong++;
+        if (first == 0xffffffffu) first = (uint)i;
+        if (error != error) nan++;
+        else largest = fmax(largest, error);
+    }
+    if (wrong) {
+        atomicAdd(&report[0], wrong);
+        atomicMin(&report[1], first);
+        atomicAdd(&report[3], nan);
+    }
+    if (BITS(largest) > report[2]) atomicMax(&report[2], BITS(largest));
+}
+
+// report = {words of [begin, end) that differ from bits, index of the first, index of the last, unused}
+__global__ void check_words(GLOBAL const uint *words, ulong begin, ulong end, uint bits, GLOBAL uint *report)
+{
+    EACH(i, end - begin)
+    {
+        if (words[begin + i] == bits) continue;
+        atomicAdd(&report[0], 1u);
+        atomicMin(&report[1], (uint)i);
+        atomicMax(&report[2], (uint)i);
+    }
+}
+
+// report[0] ^= a hash over index and word: any changed word changes it (but for one chance in 2^32)
+__global__ void checksum(GLOBAL const uint *words, ulong n, GLOBAL uint *report)
+{
+    uint sum = 0;
+    EACH(i, n)
+    {
+        uint h = (words[i] ^ (uint)i * 0x9e3779b1u) * 0x85ebca6bu;
+        sum ^= (h ^ h >> 15) * 0xc2b2ae35u;
+    }
+    atomicXor(&report[0], sum);
+}
+
+// report[2] = bits of the largest |value|
+__global__ void largest(GLOBAL const float *values, ulong n, GLOBAL uint *report)
+{
+    float found = 0.0f;
+    EACH(i, n) found = fmax(found, fabs(values[i]));
+    atomicMax(&report[2], BITS(found));
+}

@@ -1,0 +1,114 @@
+"""Compile ahead, many at once, in processes that can be killed; a finished binary comes from the cache at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from pebble import ProcessExpired, ProcessPool
+
+from tuner.cache import CompileCache, binary_key
+from tuner.errors import CompileError, Rejected, TimedOut
+from tuner.results import Environment
+from tuner.worker import begin
+
+COMPILE_SECONDS = 60.0
+GRACE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A binary, and the seconds its compilation took (0 from the cache)."""
+
+    binary: bytes
+    seconds: float
+
+
+class Compiler:
+    """A pool of compiling processes for one environment.
+
+    Args:
+        environment: Target and compiler.
+        jobs: Processes; they start when first needed.
+        limit: Seconds one compilation may take.
+    """
+
+    def __init__(self, environment: Environment, jobs: int, limit: float = COMPILE_SECONDS) -> None:
+        self._environment, self.limit = environment, limit
+        self.cache = CompileCache.default()
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPool(max_workers=jobs, context=context, initializer=begin, initargs=(os.devnull,))
+
+    def submit(self, source: str) -> Future[Compiled]:
+        """Return the future binary of ``source``; read it with :func:`outcome_of`."""
+        binary = self.cache.get(binary_key(self._environment, source))
+        if binary is not None:
+            ready: Future[Compiled] = Future()
+            ready.set_result(Compiled(binary=binary, seconds=0.0))
+            return ready
+        arguments = [self._environment, source, self.limit]
+        future: Future[Compiled] = self._pool.schedule(_compile, args=arguments, timeout=self.limit + GRACE_SECONDS)
+        return future
+
+    def result(self, future: Future[Compiled]) -> Compiled:
+        """Wait for a submitted compilation.
+
+        Raises:
+            CompileError: With the compiler's log, or how the compiler died.
+            TimedOut: It took longer than the limit; none of its processes is left.
+        """
+        try:
+            return future.result()
+        except FutureTimeout:
+            raise _too_long(self.limit) from None
+        except ProcessExpired as error:
+            raise CompileError(f"the compiler's process died: {error}") from None
+
+    def close(self) -> None:
+        self._pool.stop()
+        self._pool.join()
+        self.cache.trim()
+
+
+def _compile(environment: Environment, source: str, limit: float) -> Compiled:
+    from tuner.devices import compile_source
+
+    started = time.monotonic()
+    with _deadline(limit):
+        binary = compile_source(environment, source)
+    CompileCache.default().put(binary_key(environment, source), binary)
+    return Compiled(binary=binary, seconds=time.monotonic() - started)
+
+
+def _too_long(limit: float) -> Rejected:
+    return TimedOut(f"compilation took longer than its limit of {limit:.0f} s; raise it with --compile-timeout")
+
+
+@contextmanager
+def _deadline(limit: float) -> Iterator[None]:
+    """Raise TimedOut after ``limit`` seconds, and end every process the compiler started.
+
+    The worker leads its own process group, so its children (nvcc, cicc, ptxas, g++, ld) are in it.
+    """
+
+    def expire(signum: int, frame: FrameType | None) -> None:
+        ignored = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
+        signal.signal(signal.SIGTERM, ignored)
+        raise _too_long(limit)
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

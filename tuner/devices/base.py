@@ -1,0 +1,92 @@
+"""What the bench needs of a device. Two implementations: CUDA through PyCUDA, OpenCL through PyOpenCL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import TimedOut
+from tuner.results import Environment, Resources, Telemetry
+from tuner.templates import DeviceLimits, Launch
+
+Buffer = Any
+Array = npt.NDArray[Any]
+
+
+class Kernel(Protocol):
+    """A loaded entry point."""
+
+    resources: Resources
+
+    def set_constant_weights(self, weights: Buffer, nbytes: int) -> None:
+        """Fill the module's ``w_constant`` from a device buffer; nothing where weights arrive as an argument."""
+
+
+class Device(Protocol):
+    """One opened device; owned by a single process.
+
+    Every method may raise ``DeviceError`` when the device itself fails; after a kernel's fault the whole process must
+    be replaced.
+    """
+
+    environment: Environment
+    limits: DeviceLimits
+    shares_host: bool  # kernels run on the cores that compile: compiling and timing must not overlap
+    cache_bytes: int  # last-level cache, to be flushed between launches
+    memory_bytes: int
+    timer_resolution: float  # seconds
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Allocate device memory; ``OutOfResources`` when there is not enough."""
+
+    def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        """Return a part of a buffer; the offset is a multiple of 4096."""
+
+    def upload(self, buffer: Buffer, array: Array) -> None: ...
+
+    def download(self, buffer: Buffer, dtype: Any, count: int, offset: int = 0) -> Array:
+        """Copy ``count`` items back, from ``offset`` bytes on."""
+
+    def load(self, binary: bytes, entry: str, launch: Launch) -> Kernel:
+        """Load a compiled binary; ``OutOfResources`` when the launch cannot fit the device."""
+
+    def launch(self, kernel: Kernel, launch: Launch, arguments: tuple[Any, ...]) -> None:
+        """Start a kernel without waiting. NumPy scalars and buffers are arguments."""
+
+    def timed(self, kernel: Kernel, launch: Launch, arguments: tuple[Any, ...], *, limit: float, repeat: int) -> float:
+        """Run ``repeat`` launches back to back and return their seconds by the device's clock.
+
+        Raises:
+            TimedOut: They did not finish within ``limit`` seconds; the device is left busy.
+            Crashed: The device reports a fault; nothing more can be run in this process.
+        """
+
+    def synchronize(self) -> None: ...
+
+    def telemetry(self) -> Telemetry: ...
+
+    def close(self) -> None: ...
+
+
+def wait_until(done: Callable[[], bool], limit: float) -> None:
+    """Poll ``done`` until it holds; short waits spin, long ones sleep.
+
+    Raises:
+        TimedOut: ``limit`` seconds passed.
+    """
+    start = time.monotonic()
+    while not done():
+        passed = time.monotonic() - start
+        if passed > limit:
+            raise TimedOut(f"launch took longer than its limit of {limit:.1f} s; raise it with --trial-timeout")
+        if passed > 0.002:
+            time.sleep(min(0.02, passed / 20))
+
+
+def scalar(value: int | float) -> np.generic:
+    """Return a kernel argument: ``int`` or ``float`` of C."""
+    return np.float32(value) if isinstance(value, float) else np.int32(value)

@@ -1,0 +1,191 @@
+"""OpenCL devices through PyOpenCL; PoCL from PyPI is the default, so a CPU works without any system package."""
+
+from __future__ import annotations
+
+import os
+import platform
+import warnings
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from tuner.devices.base import Array, Buffer, Kernel, wait_until
+from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
+from tuner.results import Environment, Resources, Telemetry
+from tuner.templates import OPENCL, DeviceLimits, Launch
+
+OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
+
+os.environ["PYOPENCL_NO_CACHE"] = "1"  # the compile cache is ours: content-addressed and shared
+os.environ["POCL_WORK_GROUP_SPECIALIZATION"] = "0"  # otherwise PoCL compiles again at the first launch
+os.environ.setdefault("POCL_AFFINITY", "1")
+
+import pyopencl as cl  # noqa: E402  (reads the environment when it loads)
+
+warnings.filterwarnings("ignore", category=cl.CompilerWarning)
+
+
+def devices() -> list[cl.Device]:
+    """Return every OpenCL device of every installed platform; an empty list without a working platform."""
+    try:
+        return [device for found in cl.get_platforms() for device in found.get_devices()]
+    except cl.Error:
+        return []
+
+
+def find(name: str) -> cl.Device:
+    """Return the device called ``cpu`` (the first CPU), or ``opencl:N``.
+
+    Raises:
+        UsageError: There is no such device; the line that installs one.
+    """
+    found = devices()
+    if name == "cpu":
+        found = [device for device in found if device.type & cl.device_type.CPU]
+        number = 0
+    else:
+        number = int(name.partition(":")[2] or 0)
+    if number >= len(found):
+        raise UsageError(
+            f"device '{name}': OpenCL has {len(found)} such device(s); pip install pocl-binary-distribution brings one"
+        )
+    return found[number]
+
+
+def compile_source(name: str, source: str) -> bytes:
+    """Build ``source`` for the named device, down to machine code, and return the program's binary.
+
+    Raises:
+        CompileError: With the build log.
+    """
+    context = cl.Context([find(name)])
+    try:
+        program = cl.Program(context, source).build(list(OPTIONS), cache_dir=False)
+        return cast(bytes, program.get_info(cl.program_info.BINARIES)[0])
+    except cl.RuntimeError as error:
+        raise CompileError(_first_error(str(error)), str(error)) from None
+
+
+def _first_error(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error:" in line), lines[0] if lines else "the compiler gave no message")
+
+
+class OpenCLKernel:
+    """A kernel of a loaded program; weights in constant memory are a plain argument in OpenCL."""
+
+    def __init__(self, kernel: cl.Kernel, device: cl.Device) -> None:
+        self.kernel = kernel
+        info = cl.kernel_work_group_info
+        self.resources = Resources(
+            shared_bytes=int(kernel.get_work_group_info(info.LOCAL_MEM_SIZE, device)),
+            local_bytes=int(kernel.get_work_group_info(info.PRIVATE_MEM_SIZE, device)) or None,
+        )
+
+    def set_constant_weights(self, weights: Buffer, nbytes: int) -> None:
+        return
+
+
+class OpenCLDevice:
+    """An OpenCL device with one profiling queue."""
+
+    def __init__(self, name: str) -> None:
+        self._device = device = find(name)
+        self._context = cl.Context([device])
+        self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        cpu = bool(device.type & cl.device_type.CPU)
+        model = _cpu_model() if cpu else device.name.strip()
+        self.environment = Environment(
+            device=name,
+            kind="cpu" if cpu else "opencl",
+            model=model,
+            driver=f"{device.platform.name.strip()} {device.driver_version.strip()}",
+            toolkit=f"{device.version.strip()} {' '.join(OPTIONS)}",
+            arch=device.name.strip(),
+            host=platform.node(),
+        )
+        sizes = tuple(device.max_work_item_sizes)
+        self.limits = DeviceLimits(
+            dialect=OPENCL,
+            max_threads=device.max_work_group_size,
+            max_block=(sizes[0], sizes[1], sizes[2]),
+            shared_bytes=device.local_mem_size,
+            constant_bytes=device.max_constant_buffer_size,
+            registers=0,
+            warp=1,
+        )
+        self.shares_host = cpu
+        self.cache_bytes = device.global_mem_cache_size
+        self.memory_bytes = device.global_mem_size
+        self.timer_resolution = max(device.profiling_timer_resolution, 100) * 1e-9
+
+    def allocate(self, nbytes: int) -> Buffer:
+        try:
+            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(nbytes, 4))
+        except cl.MemoryError:
+            raise OutOfResources(f"device memory: {nbytes} bytes do not fit; lower --batch") from None
+
+    def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        return buffer.get_sub_region(offset, max(nbytes, 4))
+
+    def upload(self, buffer: Buffer, array: Array) -> None:
+        cl.enqueue_copy(self._queue, buffer, np.ascontiguousarray(array), is_blocking=True)
+
+    def download(self, buffer: Buffer, dtype: Any, count: int, offset: int = 0) -> Array:
+        array = np.empty(count, dtype=dtype)
+        cl.enqueue_copy(self._queue, array, buffer, src_offset=offset, is_blocking=True)
+        return array
+
+    def load(self, binary: bytes, entry: str, launch: Launch) -> OpenCLKernel:
+        program = cl.Program(self._context, [self._device], [binary]).build()
+        kernel = OpenCLKernel(cl.Kernel(program, entry), self._device)
+        need, limit = kernel.resources.shared_bytes or 0, self.limits.shared_bytes
+        if need > limit:
+            raise OutOfResources(f"shared memory: {need} bytes a block, the device has {limit}; stage less")
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        if threads > self.limits.max_threads:
+            raise OutOfResources(f"threads: {threads} a block, the device allows {self.limits.max_threads}")
+        return kernel
+
+    def launch(self, kernel: Kernel, launch: Launch, arguments: tuple[Any, ...]) -> None:
+        self._enqueue(cast(OpenCLKernel, kernel), launch, arguments)
+
+    def _enqueue(self, kernel: OpenCLKernel, launch: Launch, arguments: tuple[Any, ...]) -> cl.Event:
+        kernel.kernel.set_args(*arguments)
+        items = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
+        try:
+            return cl.enqueue_nd_range_kernel(self._queue, kernel.kernel, items, launch.block)
+        except cl.Error as error:
+            raise OutOfResources(f"launch refused: {error}", str(error)) from None
+
+    def timed(self, kernel: Kernel, launch: Launch, arguments: tuple[Any, ...], *, limit: float, repeat: int) -> float:
+        self._queue.finish()
+        events = [self._enqueue(cast(OpenCLKernel, kernel), launch, arguments) for _ in range(repeat)]
+        self._queue.flush()
+        complete = cl.command_execution_status.COMPLETE
+        wait_until(lambda: events[-1].command_execution_status <= complete, limit)
+        if events[-1].command_execution_status < complete:
+            raise Crashed(f"launch failed with OpenCL status {events[-1].command_execution_status}")
+        return float(events[-1].profile.end - events[0].profile.start) * 1e-9
+
+    def synchronize(self) -> None:
+        try:
+            self._queue.finish()
+        except cl.Error as error:
+            raise DeviceError(f"device {self.environment.device}: {error}") from None
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
+
+    def close(self) -> None:
+        self._queue.finish()
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"{next(named, platform.processor() or platform.machine())} x{os.cpu_count()}"

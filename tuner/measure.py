@@ -1,0 +1,159 @@
+"""Check one compiled configuration, time it, and check it again: the whole life of a trial on the device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tuner.bench import sizes
+from tuner.devices import Device, Kernel
+from tuner.inputs import Inputs
+from tuner.protocol import Protocol, Task, Verdict
+from tuner.results import OK, Costs, Measurement
+from tuner.templates import Launch
+
+MIN_TICKS = 100  # a sample spans at least this many ticks of the device's clock
+MAX_REPEAT = 1024
+
+
+class Trial:
+    """A loaded configuration on the bench.
+
+    Args:
+        inputs: The real inputs; its bench owns y.
+        task: What to run.
+        reference_seconds: Sets the limit of a launch.
+
+    Raises:
+        OutOfResources: The kernel does not fit the device.
+    """
+
+    def __init__(self, inputs: Inputs, task: Task, protocol: Protocol, reference_seconds: float) -> None:
+        self.inputs, self.bench, self.task, self.protocol = inputs, inputs.bench, task, protocol
+        self.device: Device = inputs.bench.device
+        self.kernel: Kernel = self.device.load(task.binary, task.rendered.entry, task.rendered.launch)
+        slowest = max(reference_seconds, task.incumbent or 0.0)
+        self.limit = task.launch_limit or max(protocol.launch_floor, protocol.launch_multiple * slowest)
+        self.repeat = 1
+        self._bind(inputs)
+
+    def _bind(self, inputs: Inputs) -> None:
+        nbytes = 4 * inputs.layer.M * inputs.layer.reduction
+        self.kernel.set_constant_weights(inputs.w, nbytes)
+
+    def launch(self, repeat: int = 1) -> float:
+        """Launch on the real inputs and return the seconds of one launch."""
+        arguments = (self.inputs.x, self.inputs.w, self.bench.y, *sizes(self.inputs.layer))
+        return self._timed(self.task.rendered.launch, arguments, repeat)
+
+    def _timed(self, launch: Launch, arguments: tuple[Any, ...], repeat: int) -> float:
+        limit = self.limit * repeat
+        return self.device.timed(self.kernel, launch, arguments, limit=limit, repeat=repeat) / repeat
+
+    def check(self) -> float:
+        """Run once on a poisoned y and compare every element; return the largest error.
+
+        Raises:
+            WrongResult, TimedOut, Crashed: As the configuration deserves.
+        """
+        self.bench.poison()
+        self.launch()
+        return self.inputs.verify()
+
+    def sample(self) -> float:
+        """Return one sample in seconds, from cold caches unless the protocol says otherwise."""
+        self.bench.cool(self.protocol)
+        return self.launch(self.repeat)
+
+    def warm_up(self) -> None:
+        """Launch once more, and find how many launches a sample needs to be seen by the device's clock."""
+        target = MIN_TICKS * self.device.timer_resolution
+        while self.sample() * self.repeat < target and self.repeat < MAX_REPEAT:
+            self.repeat *= 4
+
+    def measure(self, canary: float | None) -> Measurement:
+        """Sample until the median is known well enough, the budget is spent, or the trial is clearly slower.
+
+        The output of the last timed launch is checked as the first one was.
+        """
+        rules, started = self.protocol, time.monotonic()
+        samples: list[float] = []
+        pruned = False
+        self.warm_up()
+        while len(samples) < rules.max_samples:
+            samples.append(max(self.sample(), self.device.timer_resolution / self.repeat))
+            if pruned := self._clearly_slower(samples):
+                break
+            if len(samples) >= rules.few and time.monotonic() - started > rules.seconds:
+                break
+            if len(samples) >= rules.min_samples and Measurement(samples=tuple(samples)).spread <= rules.precision:
+                break
+        self._check_last()
+        return Measurement(samples=tuple(samples), pruned=pruned, canary=canary, telemetry=self.device.telemetry())
+
+    def _clearly_slower(self, samples: Sequence[float]) -> bool:
+        if not self.task.prune or self.task.incumbent is None or len(samples) < self.protocol.few:
+            return False
+        return min(samples) > self.protocol.clearly * self.task.incumbent
+
+    def _check_last(self) -> None:
+        """Check what the last timed launch left in y; with a warm L2 y was not poisoned before it, so launch again."""
+        if self.protocol.warm_l2:
+            self.bench.poison()
+            self.launch()
+        self.inputs.verify()
+
+    def confirm(self, second: Inputs) -> None:
+        """Check on other inputs, other weights and ragged batches.
+
+        Raises:
+            WrongResult: The configuration is right only for the inputs it was tuned on.
+        """
+        self._bind(second)
+        try:
+            for batch, launch in self.task.confirm:
+                layer = second.layer.with_batch(batch)
+                self.bench.poison()
+                self._timed(launch, (second.x, second.w, self.bench.y, *sizes(layer)), 1)
+                second.verify(batch)
+        finally:
+            self._bind(self.inputs)
+
+
+def evaluate(trial: Trial, second: Inputs, canary: float | None) -> Verdict:
+    """Check, measure, and confirm a trial that beats the incumbent.
+
+    Raises:
+        Rejected: As the configuration deserves; the caller turns it into a verdict.
+    """
+    started = time.monotonic()
+    error = trial.check()
+    checked = time.monotonic()
+    measurement = trial.measure(canary)
+    measured = time.monotonic()
+    best = trial.task.incumbent is None or measurement.median < trial.task.incumbent
+    confirmed = best and bool(trial.task.confirm) and not measurement.pruned
+    if confirmed:
+        trial.confirm(second)
+    costs = Costs(check=checked - started + time.monotonic() - measured, measure=measured - checked)
+    return Verdict(
+        outcome=OK,
+        measurement=measurement,
+        resources=trial.kernel.resources,
+        costs=costs,
+        max_error=error,
+        confirmed=confirmed,
+    )
+
+
+def interleave(trials: Sequence[Trial], rounds: int) -> list[tuple[float, ...]]:
+    """Time several configurations in turn, starting each round with another one; return each one's samples."""
+    samples: list[list[float]] = [[] for _ in trials]
+    for trial in trials:
+        trial.warm_up()
+    for start in range(rounds):
+        for step in range(len(trials)):
+            which = (start + step) % len(trials)
+            samples[which].append(max(trials[which].sample(), 1e-9))
+    return [tuple(each) for each in samples]

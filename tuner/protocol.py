@@ -1,0 +1,119 @@
+"""How a configuration is timed, and what travels to the worker and back: small, picklable, complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner.layers import ConvLayer
+from tuner.reference import Precision
+from tuner.render import Rendered
+from tuner.results import Costs, Environment, Measurement, Resources
+from tuner.templates import DeviceLimits, Launch
+
+VERSION = 1  # part of every fingerprint: raise it whenever a change here makes old and new samples incomparable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """The rules of a measurement.
+
+    Attributes:
+        warm_l2: Leave the last-level cache as the previous launch left it; otherwise it is flushed before each launch.
+        precision: Half the 95% interval of the median, relative to it, at which sampling stops.
+        min_samples, max_samples: Bounds on the timed launches of a trial.
+        seconds: Sampling of one trial ends after this long, once there are ``few`` samples.
+        few: Samples after which a clearly slower trial stops.
+        clearly: A trial whose fastest sample is this many times the best so far is clearly slower.
+        launch_floor: No launch is given up before this many seconds.
+        launch_multiple: Beyond that, a launch may take this many times the reference kernel's time.
+    """
+
+    warm_l2: bool = False
+    precision: float = 0.01
+    min_samples: int = 7
+    max_samples: int = 60
+    seconds: float = 0.25
+    few: int = 3
+    clearly: float = 1.2
+    launch_floor: float = 2.0
+    launch_multiple: float = 10.0
+
+    @property
+    def version(self) -> str:
+        """Name of the protocol for fingerprints and studies."""
+        return f"{VERSION}{'-warm' if self.warm_l2 else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchSpec:
+    """What a worker needs to open its device and prepare its inputs; equal specs prepare equal benches."""
+
+    device: str
+    layer: ConvLayer
+    precision: Precision = "fp32"
+    data: Path | None = None
+    protocol: Protocol = field(default_factory=Protocol)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchFacts:
+    """What a prepared bench says of itself.
+
+    Attributes:
+        reference_seconds: Median of the plain reference kernel on the whole batch.
+        tolerance: Largest absolute error a correct kernel may have on these inputs.
+        data_digest: Hash of images and weights; part of each fingerprint.
+    """
+
+    environment: Environment
+    limits: DeviceLimits
+    shares_host: bool
+    reference_seconds: float
+    tolerance: float
+    data_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One configuration, compiled and ready to run.
+
+    Attributes:
+        incumbent: Seconds of the best configuration so far; None while there is none.
+        prune: Whether the trial may stop early when clearly slower (baselines may not).
+        confirm: Batch sizes and launches to check on second inputs should it beat the incumbent.
+        launch_limit: Seconds a launch may take; None for the protocol's rule.
+    """
+
+    binary: bytes
+    rendered: Rendered
+    incumbent: float | None = None
+    prune: bool = True
+    confirm: tuple[tuple[int, Launch], ...] = ()
+    launch_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What evaluating a task gave.
+
+    Attributes:
+        lost: The worker cannot be used again (device fault, busy device) and must be replaced.
+    """
+
+    outcome: str
+    text: str = ""
+    measurement: Measurement | None = None
+    resources: Resources = field(default_factory=Resources)
+    costs: Costs = field(default_factory=Costs)
+    max_error: float | None = None
+    confirmed: bool = False
+    lost: bool = False
+
+
+def ragged_batches(batch: int) -> tuple[int, ...]:
+    """Return batch sizes for the second check: a prime that no tile divides, where the batch allows, and one image."""
+    for prime in (1021, 509, 251, 127, 61, 31, 13, 7, 3):
+        if prime < batch:
+            return prime, 1
+    return (1,)

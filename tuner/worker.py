@@ -1,0 +1,233 @@
+"""The process that owns a device, and its keeper in the main process.
+
+A kernel that hangs, faults or kills its process costs the worker, not the study: the keeper notices, says what
+happened, and the pool starts a fresh one that prepares the same bench again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pebble import ProcessExpired, ProcessPool
+
+from tuner.errors import Crashed, DeviceError, Rejected, TimedOut, TunerError, WrongResult
+from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
+
+T = TypeVar("T")
+PR_SET_PDEATHSIG = 1
+PREPARE_SECONDS = 180.0
+CANARY_SECONDS = 0.002
+MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches, which have their own limit
+
+
+# --- in the worker ----------------------------------------------------------------------------------------------
+
+
+def begin(log: str | None = None) -> None:
+    """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if log:
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+
+
+class _Workshop:
+    """Everything a worker keeps between tasks."""
+
+    def __init__(self, spec: BenchSpec) -> None:
+        from tuner.bench import Bench
+        from tuner.devices import open_device
+        from tuner.inputs import network_inputs, random_inputs
+
+        self.spec = spec
+        self.device = open_device(spec.device)
+        self.bench = Bench(self.device, spec.layer)
+        self.inputs = network_inputs(self.bench, spec)
+        self.second = random_inputs(self.bench, spec)
+        seconds = self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3)
+        share = min(1.0, CANARY_SECONDS / max(seconds, 1e-9))
+        self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
+        self.facts = BenchFacts(
+            environment=self.device.environment,
+            limits=self.device.limits,
+            shares_host=self.device.shares_host,
+            reference_seconds=seconds,
+            tolerance=self.inputs.tolerance,
+            data_digest=self.inputs.digest,
+        )
+
+    def canary(self, samples: int) -> float:
+        """Time the reference kernel on a few images."""
+        return self.bench.time_reference(self.inputs.x, self.inputs.w, self.canary_layer, samples)
+
+
+_workshop: _Workshop | None = None
+
+
+def _prepared(spec: BenchSpec) -> _Workshop:
+    global _workshop  # noqa: PLW0603  (one device, one bench, one process)
+    if _workshop is None or _workshop.spec != spec:
+        _workshop = _Workshop(spec)
+    return _workshop
+
+
+def _facts(spec: BenchSpec) -> BenchFacts:
+    return _prepared(spec).facts
+
+
+def _health(spec: BenchSpec) -> float:
+    return _prepared(spec).canary(samples=9)
+
+
+def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
+    from tuner.measure import Trial, evaluate
+
+    shop = _prepared(spec)
+    try:
+        trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
+        return evaluate(trial, shop.second, shop.canary(samples=1))
+    except Rejected as error:
+        return Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error))
+    except DeviceError as error:
+        return Verdict(outcome=Crashed.outcome, text=str(error), lost=True)
+
+
+def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: int) -> list[tuple[float, ...] | Verdict]:
+    """Confirm each task on the second inputs, then time the sound ones interleaved."""
+    from tuner.measure import Trial, interleave
+
+    shop = _prepared(spec)
+    ends: list[tuple[float, ...] | Verdict] = []
+    sound: list[tuple[int, Trial]] = []
+    for number, task in enumerate(tasks):
+        try:
+            trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
+            trial.check()
+            trial.confirm(shop.second)
+        except Rejected as error:
+            ends.append(Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error)))
+            continue
+        ends.append(())
+        sound.append((number, trial))
+    for (number, _), samples in zip(sound, interleave([trial for _, trial in sound], rounds), strict=True):
+        ends[number] = samples
+    return ends
+
+
+def _text(error: Rejected) -> str:
+    return str(error) if error.text == str(error) else f"{error}\n{error.text}"
+
+
+def _lost(shop: _Workshop, error: Rejected) -> bool:
+    """Whether this process can still be trusted: a busy or faulted device and damaged inputs cannot be mended."""
+    if isinstance(error, TimedOut | Crashed):
+        return True
+    return isinstance(error, WrongResult) and shop.inputs.checksum() != shop.inputs.original
+
+
+# --- in the main process ----------------------------------------------------------------------------------------
+
+
+class Worker:
+    """Keeper of one device's worker process.
+
+    Nothing a configuration does raises here: :meth:`evaluate` always returns a verdict.
+
+    Args:
+        spec: What the worker prepares.
+        trial_timeout: Limit of a whole trial in seconds; None for the protocol's rule.
+    """
+
+    def __init__(self, spec: BenchSpec, trial_timeout: float | None = None) -> None:
+        self.spec, self.trial_timeout = spec, trial_timeout
+        self.restarts = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="tuner-")
+        self._log = Path(self._folder.name) / "worker.log"
+        self._pool = ProcessPool(
+            max_workers=1,
+            context=multiprocessing.get_context("spawn"),
+            initializer=begin,
+            initargs=(str(self._log),),
+        )
+        self.facts: BenchFacts = self._call(_facts, spec, limit=PREPARE_SECONDS)
+
+    def _call(self, function: Callable[..., T], *arguments: Any, limit: float) -> T:
+        result: T = self._pool.schedule(function, args=list(arguments), timeout=limit).result()
+        return result
+
+    def evaluate(self, task: Task) -> Verdict:
+        """Check and time one configuration; a fault or time-out of the worker becomes the verdict."""
+        limit = self.trial_timeout or self._trial_limit(task)
+        try:
+            verdict = self._call(_evaluate, self.spec, task, limit=limit)
+        except FutureTimeout:
+            verdict = Verdict(
+                outcome=TimedOut.outcome,
+                text=f"trial took longer than its limit of {limit:.1f} s; raise it with --trial-timeout",
+            )
+            self.restarts += 1
+        except ProcessExpired as error:
+            verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error))
+            self.restarts += 1
+        except (TunerError, MemoryError) as error:  # the bench itself could not be prepared
+            verdict = Verdict(outcome=Crashed.outcome, text=str(error))
+        if verdict.lost:
+            self._replace()
+        return verdict
+
+    def _trial_limit(self, task: Task) -> float:
+        rules = self.spec.protocol
+        launch = task.launch_limit or max(rules.launch_floor, rules.launch_multiple * self.facts.reference_seconds)
+        return launch + MARGIN_SECONDS + rules.max_samples * self.facts.reference_seconds
+
+    def _obituary(self, error: ProcessExpired) -> str:
+        code = int(getattr(error, "exitcode", 0) or 0)
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"
+        log = self._log.read_text(errors="replace")[-2000:].strip() if self._log.exists() else ""
+        return f"the worker died with {name}" + (f"\n{log}" if log else "")
+
+    def _replace(self) -> None:
+        """End the worker process; the pool starts another for the next task."""
+        self.restarts += 1
+        try:
+            self._call(os._exit, 1, limit=10.0)
+        except (ProcessExpired, FutureTimeout):
+            return
+
+    def finals(self, tasks: Sequence[Task], rounds: int) -> list[tuple[float, ...] | Verdict]:
+        """Confirm and time several configurations in turn; an empty list when the worker could not."""
+        limit = MARGIN_SECONDS + sum(self._trial_limit(task) for task in tasks)
+        try:
+            return self._call(_finals, self.spec, list(tasks), rounds, limit=limit)
+        except (FutureTimeout, ProcessExpired, TunerError):
+            return []
+
+    def health(self) -> float | None:
+        """Return the canary's seconds in a fresh or used worker, or None when it could not be timed."""
+        try:
+            return self._call(_health, self.spec, limit=PREPARE_SECONDS)
+        except (FutureTimeout, ProcessExpired, TunerError):
+            return None
+
+    def close(self) -> None:
+        """End the worker process."""
+        self._pool.stop()
+        self._pool.join()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
