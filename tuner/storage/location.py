@@ -1,0 +1,132 @@
+"""Where a store is: a path or an SQLAlchemy URL, looked at without changing anything."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from tuner.errors import StorageError, UsageError
+from tuner.storage.faults import sqlite_fault
+
+DEFAULT_FOLDER = Path("studies")
+DEFAULT_URL = "sqlite:///studies/tuner.db"
+_MAGIC = b"SQLite format 3\x00"
+_OPTUNA_TABLES = {"studies", "trials", "version_info"}
+_OUR_TABLE = "tuner_schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A store's URL and, for SQLite, its file."""
+
+    url: URL
+    path: Path | None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+
+
+def find_location(where: str | Path) -> Location:
+    """Read a path or URL.
+
+    Raises:
+        UsageError: Not a URL, a database in memory, or a file given as a URI.
+    """
+    text = str(where)
+    if "://" not in text:
+        return Location(URL.create("sqlite", database=text), Path(text))
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise UsageError(f"storage '{text}' is not a URL; write sqlite:///path/to/tuner.db") from None
+    if url.get_backend_name() != "sqlite":
+        return Location(url, None)
+    if not url.database or url.database.startswith((":memory:", "file:")):
+        raise UsageError(f"storage '{text}' is not a plain file; write sqlite:///path/to/tuner.db")
+    return Location(url, Path(url.database))
+
+
+def inspect_file(path: Path, create: bool) -> None:
+    """Refuse a file that is not, and cannot become, a store; create nothing but the default folder.
+
+    Raises:
+        UsageError: A folder, no such file or folder, not an SQLite database, or another program's.
+        StorageError: Not readable, not writable, or damaged.
+    """
+    if path.is_dir():
+        raise UsageError(f"storage {path} is a folder; give a file, such as {path / 'tuner.db'}")
+    if not path.exists():
+        _inspect_missing(path, create)
+        return
+    for wanted, word in ((os.R_OK, "readable"), (os.W_OK, "writable")):
+        if not os.access(path, wanted):
+            raise StorageError(f"storage {path} is not {word}; change its permissions or copy it elsewhere")
+    _inspect_folder(path)
+    _inspect_content(path, create)
+
+
+def _inspect_missing(path: Path, create: bool) -> None:
+    if not create:
+        raise UsageError(f"storage {path} does not exist; start a study with `tune run`, or give --storage")
+    if path.parent == DEFAULT_FOLDER and not path.parent.exists():
+        try:
+            path.parent.mkdir()
+        except OSError as error:
+            raise StorageError(f"storage {path}: cannot create folder {path.parent} ({error.strerror})") from None
+    if not path.parent.is_dir():
+        raise UsageError(f"storage {path}: folder {path.parent} does not exist; create it or give another path")
+    _inspect_folder(path)
+
+
+def _inspect_folder(path: Path) -> None:
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StorageError(f"storage {path}: folder {path.parent} is not writable; copy the file elsewhere")
+
+
+def _inspect_content(path: Path, create: bool) -> None:
+    with path.open("rb") as file:
+        head = file.read(100)
+    if not head:
+        if not create:
+            raise UsageError(f"storage {path} is empty; start a study with `tune run`, or give --storage")
+        return
+    if not head.startswith(_MAGIC):
+        raise UsageError(f"storage {path} is not an SQLite database; give another path")
+    try:
+        tables = _tables(path)
+        _inspect_size(path, head)
+    except sqlite3.Error as error:
+        raise sqlite_fault(str(path), path, error) from None
+    if tables and _OUR_TABLE not in tables and not tables >= _OPTUNA_TABLES:
+        named = ", ".join(sorted(tables)[:3])
+        raise UsageError(f"storage {path} belongs to another program (it has {named}); give another path")
+    if not create and _OUR_TABLE not in tables:
+        raise UsageError(f"storage {path} holds no study of the tuner; start one with `tune run`, or give --storage")
+
+
+def _tables(path: Path) -> set[str]:
+    """Read the table names; a file without a journal is read as it lies, so that none appears beside it."""
+    journal = Path(f"{path}-wal")
+    mode = "mode=ro" if journal.exists() and journal.stat().st_size else "immutable=1"
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+        rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {name for (name,) in rows if not name.startswith("sqlite_")}
+
+
+def _inspect_size(path: Path, head: bytes) -> None:
+    """Compare the file's length with the one in its header (pages times page size), when the header is current."""
+    page_size = int.from_bytes(head[16:18], "big")
+    page_size = 65536 if page_size == 1 else page_size
+    pages = int.from_bytes(head[28:32], "big")
+    if head[24:28] == head[92:96] and path.stat().st_size < pages * page_size:
+        raise StorageError(
+            f"storage {path} is cut short ({path.stat().st_size:,} of {pages * page_size:,} bytes); "
+            f"restore a copy, or rescue what is left: sqlite3 {path} .recover | sqlite3 rescued.db"
+        )

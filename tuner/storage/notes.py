@@ -1,0 +1,86 @@
+"""The study's note: what a reader of Optuna's dashboard needs to know, kept where the dashboard looks for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from optuna.storages._rdb import models
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from tuner.results import Environment, Result, StudyKey
+from tuner.storage.rows import layer_of
+
+_SYSTEM = models.StudySystemAttributeModel.__table__
+_VERSION = "dashboard:note_ver"
+_PART = "dashboard:note_str:"
+_PART_LENGTH = 2045  # the dashboard's own limit per attribute
+
+
+def write_note(session: Session, optuna_id: int, text: str) -> None:
+    """Replace the note, and raise its version so that an open dashboard page notices."""
+    ours = _SYSTEM.c.study_id == optuna_id
+    version = session.scalar(select(_SYSTEM.c.value_json).where(ours, _SYSTEM.c.key == _VERSION))
+    session.execute(delete(_SYSTEM).where(ours, _SYSTEM.c.key.startswith("dashboard:note_", autoescape=True)))
+    parts = [text[start : start + _PART_LENGTH] for start in range(0, len(text), _PART_LENGTH)]
+    values: dict[str, object] = {_VERSION: int(json.loads(version or "0")) + 1}
+    values |= {f"{_PART}{number}": part for number, part in enumerate(parts)}
+    session.execute(
+        insert(_SYSTEM),
+        [{"study_id": optuna_id, "key": key, "value_json": json.dumps(value)} for key, value in values.items()],
+    )
+
+
+def read_note(session: Session, optuna_id: int) -> str:
+    found = session.execute(
+        select(_SYSTEM.c.key, _SYSTEM.c.value_json).where(
+            _SYSTEM.c.study_id == optuna_id, _SYSTEM.c.key.startswith(_PART, autoescape=True)
+        )
+    )
+    parts = sorted((int(key.removeprefix(_PART)), json.loads(value)) for key, value in found)
+    return "".join(part for _, part in parts)
+
+
+def resume_command(key: StudyKey) -> str:
+    """Return the command line that goes on with this study."""
+    layer = key.layer
+    if "/" not in layer:
+        layer = ",".join(f"{name}={size}" for name, size in zip("CHWMK", key.shape[1:], strict=True))
+    return f"tune run {layer} --device {key.device_kind} --batch {key.shape[0]}"
+
+
+def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Result | None) -> str:
+    """Write the note: what is measured, how to read the trials, how to go on, and the best so far."""
+    done = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "none yet"
+    return "\n".join(
+        (
+            f"# {key.layer} on {environment.model}",
+            "",
+            f"The fastest correct configuration of a convolution kernel: {layer_of(key).describe()}, {key.precision}.",
+            "",
+            f"- **Best so far:** {_best(key, best)}",
+            f"- **Trials:** {done}",
+            f"- **Value:** median milliseconds of one launch over all {key.shape[0]:,} images, by device events",
+            "- **States:** Complete is correct and fully measured; Pruned is correct and clearly slower, so sampling "
+            "stopped early; Failed says why in the attribute `outcome`",
+            f"- **Device:** {environment.device}, {environment.model}, driver {environment.driver}, "
+            f"{environment.toolkit}, {environment.arch}",
+            f"- **Templates:** {', '.join(key.templates)}; measurement protocol {key.protocol}",
+            f"- **Resume:** `{resume_command(key)}`",
+            f'- **Export the winner:** `tune export "{key.name}"`',
+            "",
+        )
+    )
+
+
+def _best(key: StudyKey, best: Result | None) -> str:
+    if best is None or best.measurement is None:
+        return "none yet"
+    low, high = best.measurement.interval
+    gflops = layer_of(key).flop / best.seconds / 1e9
+    proof = "confirmed" if best.confirmed else "not yet confirmed on second inputs"
+    return (
+        f"{best.seconds * 1e3:.4g} ms ({low * 1e3:.4g} to {high * 1e3:.4g}, {gflops:,.0f} GFLOP/s, {proof}): "
+        f"`{best.configuration}`"
+    )

@@ -1,0 +1,73 @@
+"""Who a process is, so that a dead one is told from a living one, and from a later one with the same id."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+UNREACHABLE_SECONDS = 3600.0  # a claim of another host, or of another container, counts as dead after this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process that cannot be mistaken for a later one with the same id.
+
+    Attributes:
+        boot: The kernel's boot id and the process-id namespace, which differs between containers.
+        started: Start time in clock ticks since boot; 0 where the system does not tell.
+    """
+
+    host: str
+    boot: str
+    pid: int
+    started: int
+
+
+def this_process() -> Process:
+    """Return the identity of the calling process (never cached across a fork)."""
+    pid = os.getpid()
+    return Process(host=socket.gethostname(), boot=_boot(), pid=pid, started=start_ticks(pid) or 0)
+
+
+@cache
+def _boot() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when ``pid`` started, 0 if that cannot be told, or None when there is no such process."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None if Path("/proc/self/stat").exists() else _answers(pid)
+    return None if fields[0] in "ZX" else int(fields[19])  # a zombie has ended and only waits to be collected
+
+
+def _answers(pid: int) -> int | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return 0
+
+
+def may_live(process: Process, claimed: float) -> bool:
+    """Decide from here: exactly on this host, by age for processes that cannot be looked at."""
+    here = this_process()
+    boot, _, namespace = process.boot.partition(" ")
+    our_boot, _, our_namespace = here.boot.partition(" ")
+    if process.host == here.host and boot != our_boot:
+        return False  # this host was started anew since
+    if process.host != here.host or namespace != our_namespace:
+        return time.time() - claimed < UNREACHABLE_SECONDS
+    return start_ticks(process.pid) == process.started

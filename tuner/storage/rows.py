@@ -1,0 +1,146 @@
+"""Translate between the tuner's plain types and the rows of its tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import astuple
+
+from tuner.errors import OUTCOMES, UsageError
+from tuner.layers import ConvLayer
+from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey, Telemetry
+from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow
+from tuner.templates import Choice, Configuration, KernelTemplate
+
+Choices = dict[str, tuple[Choice, ...]]
+
+
+def configuration_text(configuration: Configuration) -> str:
+    return json.dumps(configuration.values, separators=(",", ":"))
+
+
+def configuration_of(template: str, text: str) -> Configuration:
+    return Configuration(template=template, values=tuple((name, value) for name, value in json.loads(text)))
+
+
+def check_result(result: Result) -> None:
+    """Refuse what must never be stored.
+
+    Raises:
+        UsageError: An unknown outcome, or ``ok`` without a finite measurement.
+    """
+    if result.outcome not in OUTCOMES:
+        raise UsageError(f"result of {result.configuration}: outcome '{result.outcome}' is not among {OUTCOMES}")
+    if result.outcome == "ok" and not (result.measurement and 0 < result.measurement.median < float("inf")):
+        raise UsageError(f"result of {result.configuration}: ok without a measurement above 0 s; store its failure")
+
+
+def fill_result(row: ResultRow, result: Result) -> None:
+    """Write everything of ``result`` into ``row`` but its identity (study, trial, key)."""
+    row.outcome, row.fingerprint, row.baseline = result.outcome, result.fingerprint, result.baseline
+    row.reused, row.confirmed, row.max_error = result.reused, result.confirmed, result.max_error
+    row.started = result.started
+    row.finished = time.time()
+    resources, costs = result.resources, result.costs
+    row.registers, row.local_bytes, row.shared_bytes = astuple(resources)
+    row.compile_seconds, row.check_seconds, row.measure_seconds = astuple(costs)
+    _fill_measurement(row, result.measurement)
+
+
+def _fill_measurement(row: ResultRow, measurement: Measurement | None) -> None:
+    timed = measurement if measurement and measurement.samples else None
+    row.median = timed.median if timed else None
+    row.interval_low, row.interval_high = timed.interval if timed else (None, None)
+    row.sample_count = len(timed.samples) if timed else 0
+    row.pruned = bool(measurement and measurement.pruned)
+    row.canary = measurement.canary if measurement else None
+    telemetry = measurement.telemetry if measurement else Telemetry()
+    row.clock_mhz, row.temperature_c, row.power_w, row.throttle = astuple(telemetry)
+
+
+def result_of(row: ResultRow, samples: str | None, failure: str | None) -> Result:
+    return Result(
+        configuration=configuration_of(row.template, row.configuration),
+        outcome=row.outcome,
+        fingerprint=row.fingerprint,
+        text=failure or "",
+        measurement=_measurement(row, samples),
+        resources=Resources(registers=row.registers, local_bytes=row.local_bytes, shared_bytes=row.shared_bytes),
+        costs=Costs(compile=row.compile_seconds, check=row.check_seconds, measure=row.measure_seconds),
+        max_error=row.max_error,
+        baseline=row.baseline,
+        reused=row.reused,
+        confirmed=row.confirmed,
+        started=row.started,
+    )
+
+
+def _measurement(row: ResultRow, samples: str | None) -> Measurement | None:
+    if samples is None:
+        return None
+    telemetry = Telemetry(
+        clock_mhz=row.clock_mhz, temperature_c=row.temperature_c, power_w=row.power_w, throttle=row.throttle
+    )
+    return Measurement(samples=tuple(json.loads(samples)), pruned=row.pruned, canary=row.canary, telemetry=telemetry)
+
+
+def environment_row(environment: Environment) -> EnvironmentRow:
+    values = astuple(environment)
+    return EnvironmentRow(
+        digest=environment_digest(environment),
+        **dict(zip(_ENVIRONMENT, values, strict=True)),
+    )
+
+
+_ENVIRONMENT = tuple(Environment.__dataclass_fields__)
+
+
+def environment_digest(environment: Environment) -> str:
+    return hashlib.sha256(repr(astuple(environment)).encode()).hexdigest()
+
+
+def environment_of(row: EnvironmentRow) -> Environment:
+    return Environment(**{name: getattr(row, name) for name in _ENVIRONMENT})
+
+
+def study_row(key: StudyKey, choices: Choices) -> StudyRow:
+    B, C, H, W, M, K = key.shape
+    return StudyRow(
+        name=key.name, digest=key.digest, layer=key.layer,
+        B=B, C=C, H=H, W=W, M=M, K=K,
+        device_kind=key.device_kind, device_model=key.device_model, precision=key.precision, protocol=key.protocol,
+        space_digest=key.space_digest, templates=json.dumps(key.templates), distributions=json.dumps(choices),
+        created=time.time(),
+    )  # fmt: skip
+
+
+def key_of(row: StudyRow) -> StudyKey:
+    return StudyKey(
+        layer=row.layer,
+        shape=(row.B, row.C, row.H, row.W, row.M, row.K),
+        device_kind=row.device_kind,
+        device_model=row.device_model,
+        precision=row.precision,
+        protocol=row.protocol,
+        space_digest=row.space_digest,
+        templates=tuple(json.loads(row.templates)),
+    )
+
+
+def layer_of(key: StudyKey) -> ConvLayer:
+    B, C, H, W, M, K = key.shape
+    return ConvLayer(name=key.layer, B=B, C=C, H=H, W=W, M=M, K=K)
+
+
+def choices_of_templates(templates: tuple[KernelTemplate, ...]) -> Choices:
+    """Return each parameter's choices, the union over all templates that have it, and ``template`` itself."""
+    merged: dict[str, dict[Choice, None]] = {"template": {template.name: None for template in templates}}
+    for template in templates:
+        for parameter in template.parameters:
+            merged.setdefault(parameter.name, {}).update(dict.fromkeys(parameter.choices))
+    return {name: tuple(choices) for name, choices in merged.items()}
+
+
+def choices_of_row(row: StudyRow) -> Choices:
+    return {name: tuple(choices) for name, choices in json.loads(row.distributions).items()}

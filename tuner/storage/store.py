@@ -1,0 +1,293 @@
+"""The store: open it, make or find studies, and look results up across them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from optuna.storages import RDBStorage
+from optuna.storages._rdb import models as optuna_models
+from optuna.study import StudyDirection
+from sqlalchemy import case, delete, func, insert, select
+from sqlalchemy.orm import Session
+
+from tuner.errors import CompileError, OutOfResources, StudyMismatch, WrongResult
+from tuner.results import OK, Environment, Result, StudyKey
+from tuner.storage import notes
+from tuner.storage.claims import Claim, chunks, claim_of
+from tuner.storage.database import Database
+from tuner.storage.finding import pick_study
+from tuner.storage.location import DEFAULT_URL, find_location
+from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow
+from tuner.storage.records import select_results
+from tuner.storage.rows import (
+    choices_of_row,
+    choices_of_templates,
+    environment_digest,
+    environment_of,
+    environment_row,
+    key_of,
+    result_of,
+    study_row,
+)
+from tuner.storage.study import StudyHandle
+from tuner.templates import KernelTemplate
+
+REUSABLE = (OK, CompileError.outcome, OutOfResources.outcome, WrongResult.outcome)
+_METRIC_NAMES = "study:metric_names"  # where Optuna keeps the names of a study's values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySummary:
+    """One line of a list of studies.
+
+    Attributes:
+        id: Optuna's id of the study, as the dashboard shows it.
+        ok: Correct configurations, the pruned ones included.
+        failures: Failed trials by outcome.
+        best: Median seconds of the fastest fully measured configuration, or None.
+        last_activity: When the newest result was recorded, or the study was made; seconds since the epoch.
+    """
+
+    id: int
+    name: str
+    key: StudyKey
+    trials: int
+    ok: int
+    pruned: int
+    failures: Mapping[str, int]
+    best: float | None
+    created: float
+    last_activity: float
+
+
+class Store:
+    """A database with studies in it. Use as a context manager, or close it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @classmethod
+    def open(cls, where: str | Path = DEFAULT_URL, *, create: bool = True) -> Self:
+        """Open a store by path or SQLAlchemy URL, and close what dead processes left in flight.
+
+        Raises:
+            UsageError: Not a store, and nothing that could become one; or made by a newer tuner.
+            StorageError: Not readable or writable, full, locked or damaged.
+        """
+        store = cls(Database(find_location(where), create))
+        try:
+            store._drop_orphans()
+            store.close_stale()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @property
+    def url(self) -> str:
+        """The store's URL, any password included."""
+        return self.database.location.url.render_as_string(hide_password=False)
+
+    def __str__(self) -> str:
+        return str(self.database.location)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.database.close()
+
+    def optuna_storage(self) -> RDBStorage:
+        """Return Optuna's own view of this store (for the dashboard, and for ``optuna.load_study``)."""
+        return self.database.optuna_storage()
+
+    def study(self, key: StudyKey, environment: Environment, templates: Sequence[KernelTemplate]) -> StudyHandle:
+        """Make the study, or go on with it if the store has it.
+
+        Raises:
+            StudyMismatch: A stored study has this name and another key, or other parameters.
+        """
+        choices = choices_of_templates(tuple(templates))
+        with self.database.writing() as session:
+            environment_id = _environment_id(session, environment)
+            row = session.scalar(select(StudyRow).where(StudyRow.name == key.name))
+            if row is None:
+                row = _create_study(session, study_row(key, choices), environment_id)
+                notes.write_note(session, row.optuna_id, notes.explain(key, environment, {}, None))
+            elif row.digest != key.digest or choices_of_row(row) != choices:
+                raise StudyMismatch(f"study '{key.name}' in {self} has other parameters; give another --storage")
+            row.environment_id = environment_id
+            session.flush()
+            return self._handle(row, environment)
+
+    def find_study(self, text: str) -> StudyHandle:
+        """Find a study by its exact name, Optuna's id, its layer (the newest one) or an unambiguous start of its name.
+
+        Raises:
+            UsageError: No such study (names the nearest and lists all), or several.
+        """
+        with self.database.reading() as session:
+            rows = list(session.scalars(select(StudyRow).order_by(StudyRow.created)))
+            row = pick_study(text, rows, str(self))
+            environment = session.get_one(EnvironmentRow, row.environment_id)
+            return self._handle(row, environment_of(environment))
+
+    def _handle(self, row: StudyRow, environment: Environment) -> StudyHandle:
+        return StudyHandle(
+            database=self.database,
+            id=row.id,
+            optuna_id=row.optuna_id,
+            environment_id=row.environment_id,
+            name=row.name,
+            key=key_of(row),
+            environment=environment,
+            choices=choices_of_row(row),
+        )
+
+    def studies(self) -> list[StudySummary]:
+        """List all studies, the last used first."""
+        with self.database.reading() as session:
+            rows = list(session.scalars(select(StudyRow)))
+            tallies = _tallies(session)
+        summaries = [_summary(row, tallies.get(row.id, [])) for row in rows]
+        return sorted(summaries, key=lambda summary: summary.last_activity, reverse=True)
+
+    def lookup(self, fingerprints: Iterable[str]) -> dict[str, Result]:
+        """Find measurements of any study that may stand for new ones, by fingerprint.
+
+        Only what would come out the same again: full measurements and failures that do not depend on the moment.
+        Pruned, crashed and timed-out trials, and results that were themselves taken over, are not offered.
+        """
+        found: dict[str, Result] = {}
+        with self.database.reading() as session:
+            for chunk in chunks([text for text in dict.fromkeys(fingerprints) if text]):
+                query = select_results().where(
+                    ResultRow.fingerprint.in_(chunk),
+                    ResultRow.outcome.in_(REUSABLE),
+                    ~ResultRow.pruned,
+                    ~ResultRow.reused,
+                )
+                for row, samples, failure in session.execute(query.order_by(ResultRow.finished)):
+                    found[row.fingerprint] = result_of(row, samples, failure)
+        return found
+
+    def stale_claims(self) -> list[Claim]:
+        """Return what dead processes have in flight (opening the store has already closed those from before)."""
+        with self.database.reading() as session:
+            found = session.execute(select(ClaimRow, StudyRow.name).join(StudyRow, StudyRow.id == ClaimRow.study_id))
+            claims = [claim_of(row, name) for row, name in found]
+        return [claim for claim in claims if not claim.alive]
+
+    def close_stale(self) -> int:
+        """Free the claims of dead processes; what they had on the device becomes ``crashed`` and a suspect."""
+        stale: dict[str, list[str]] = {}
+        for claim in self.stale_claims():
+            stale.setdefault(claim.study, []).append(claim.configuration.key)
+        closed = 0
+        for name, keys in stale.items():
+            handle = self.find_study(name)
+            with self.database.writing() as session:
+                closed += handle.recorder.close_stale(session, keys)
+        return closed
+
+    def _drop_orphans(self) -> None:
+        """Forget studies whose Optuna study was deleted by a program that does not know of ours."""
+        study = optuna_models.StudyModel.__table__
+        with self.database.reading() as session:
+            orphans = (
+                select(StudyRow.id)
+                .outerjoin(study, (study.c.study_id == StudyRow.optuna_id) & (study.c.study_name == StudyRow.name))
+                .where(study.c.study_id.is_(None))
+            )
+            lost = list(session.scalars(orphans))
+        if lost:
+            with self.database.writing() as session:
+                session.execute(delete(StudyRow).where(StudyRow.id.in_(lost)))
+
+
+def _environment_id(session: Session, environment: Environment) -> int:
+    digest = environment_digest(environment)
+    row = session.scalar(select(EnvironmentRow).where(EnvironmentRow.digest == digest))
+    if row is None:
+        row = environment_row(environment)
+        session.add(row)
+        session.flush()
+    return row.id
+
+
+def _create_study(session: Session, row: StudyRow, environment_id: int) -> StudyRow:
+    """Insert Optuna's study (one value in ms, to be minimised) and ours.
+
+    Raises:
+        StudyMismatch: Another program has a study of this name here.
+    """
+    study = optuna_models.StudyModel.__table__
+    if session.scalar(select(study.c.study_id).where(study.c.study_name == row.name)):
+        raise StudyMismatch(f"study '{row.name}' was made by another program in this file; give another --storage")
+    row.optuna_id = session.scalar(insert(study).values(study_name=row.name).returning(study.c.study_id))
+    session.execute(
+        insert(optuna_models.StudyDirectionModel.__table__).values(
+            study_id=row.optuna_id, objective=0, direction=StudyDirection.MINIMIZE
+        )
+    )
+    session.execute(
+        insert(optuna_models.StudySystemAttributeModel.__table__).values(
+            study_id=row.optuna_id, key=_METRIC_NAMES, value_json=json.dumps(["ms"])
+        )
+    )
+    row.environment_id = environment_id
+    session.add(row)
+    session.flush()
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """One outcome's share of a study's results."""
+
+    outcome: str
+    count: int
+    pruned: int
+    best: float | None
+    last: float
+
+
+def _tallies(session: Session) -> dict[int, list[_Tally]]:
+    """Count all studies' results by outcome in one statement."""
+    full = case((~ResultRow.pruned, ResultRow.median))
+    query = select(
+        ResultRow.study_id,
+        ResultRow.outcome,
+        func.count(),
+        func.sum(case((ResultRow.pruned, 1), else_=0)),
+        func.min(full),
+        func.max(ResultRow.finished),
+    ).group_by(ResultRow.study_id, ResultRow.outcome)
+    tallies: dict[int, list[_Tally]] = {}
+    for study_id, *values in session.execute(query):
+        tallies.setdefault(study_id, []).append(_Tally(*values))
+    return tallies
+
+
+def _summary(row: StudyRow, tallies: list[_Tally]) -> StudySummary:
+    passed = [tally for tally in tallies if tally.outcome == OK]
+    return StudySummary(
+        id=row.optuna_id,
+        name=row.name,
+        key=key_of(row),
+        trials=sum(tally.count for tally in tallies),
+        ok=sum(tally.count for tally in passed),
+        pruned=sum(tally.pruned for tally in passed),
+        failures={tally.outcome: tally.count for tally in tallies if tally.outcome != OK},
+        best=next((tally.best for tally in passed), None),
+        created=row.created,
+        last_activity=max([row.created, *(tally.last for tally in tallies)]),
+    )

@@ -1,0 +1,172 @@
+"""One study in the store: claim configurations, record their results, read them back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlalchemy import delete, select, update
+
+from tuner.layers import ConvLayer
+from tuner.results import Environment, Result, StudyKey
+from tuner.storage import notes
+from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, claim_row, claimed, finished, is_dead
+from tuner.storage.database import Database
+from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow
+from tuner.storage.records import Recorder, best_of, counts_of, select_results
+from tuner.storage.rows import Choices, check_result, configuration_of, environment_of, layer_of, result_of
+from tuner.storage.trials import TrialWriter, set_confirmed
+from tuner.templates import Configuration
+
+
+@dataclass(frozen=True)
+class StudyHandle:
+    """A study that is open for work. Safe to use from several threads; every method is one transaction.
+
+    Attributes:
+        optuna_id: Optuna's id of the study, in the dashboard's address.
+        environment: Where new results are measured (the newest one, for a study found by name).
+        choices: Every parameter's choices as Optuna sees them, ``template`` first.
+
+    Raises:
+        StorageError: From any method: the disk is full, the store is not writable, locked or damaged.
+    """
+
+    database: Database
+    id: int
+    optuna_id: int
+    environment_id: int
+    name: str
+    key: StudyKey
+    environment: Environment
+    choices: Choices
+
+    @property
+    def layer(self) -> ConvLayer:
+        return layer_of(self.key)
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        trials = TrialWriter(self.optuna_id, self.choices, self.layer)
+        return Recorder(self.id, self.environment_id, self.environment, trials)
+
+    def claim(
+        self, configurations: Sequence[Configuration], *, stage: str = LAUNCH, suspects_ok: bool = False
+    ) -> list[Configuration]:
+        """Take those of ``configurations`` that nobody has and that have no result yet; the others are left out.
+
+        Args:
+            stage: ``COMPILE`` when claiming ahead of the device; say ``mark(..., LAUNCH)`` before each launch then.
+            suspects_ok: Also take configurations that were on the device when their process died.
+        """
+        wanted = {configuration.key: configuration for configuration in configurations}
+        with self.database.writing() as session:
+            taken = claimed(session, self.id, wanted)
+            if any(is_dead(row) for row in taken):
+                self.recorder.close_stale(session, list(wanted))
+                taken = claimed(session, self.id, wanted)
+            free = wanted.keys() - {row.key for row in taken} - finished(session, self.id, wanted, suspects_ok)
+            granted = [configuration for key, configuration in wanted.items() if key in free]
+            session.add_all(claim_row(self.id, configuration, stage) for configuration in granted)
+        return granted
+
+    def mark(self, configuration: Configuration, stage: str) -> None:
+        """Say how far a claimed configuration has come; ``LAUNCH`` makes it a suspect if this process dies now."""
+        ours = (ClaimRow.study_id == self.id, ClaimRow.key == configuration.key)
+        with self.database.writing() as session:
+            session.execute(update(ClaimRow).where(*ours).values(stage=stage, claimed=time.time()))
+
+    def release(self, configurations: Iterable[Configuration]) -> None:
+        """Give claims back without a result (the run was stopped)."""
+        with self.database.writing() as session:
+            for chunk in chunks([configuration.key for configuration in configurations]):
+                session.execute(delete(ClaimRow).where(ClaimRow.study_id == self.id, ClaimRow.key.in_(chunk)))
+
+    def claims(self) -> list[Claim]:
+        """Return what is in flight, by this and other processes."""
+        with self.database.reading() as session:
+            rows = session.scalars(select(ClaimRow).where(ClaimRow.study_id == self.id).order_by(ClaimRow.id))
+            return [claim_of(row, self.name) for row in rows]
+
+    def suspects(self) -> list[Configuration]:
+        """Return configurations that were on the device when their process died and were not tried again since."""
+        with self.database.reading() as session:
+            found = session.execute(
+                select(ResultRow.template, ResultRow.configuration)
+                .where(ResultRow.study_id == self.id, ResultRow.suspect)
+                .order_by(ResultRow.interrupted, ResultRow.number)
+            )
+            return [configuration_of(template, text) for template, text in found]
+
+    def record(self, result: Result) -> int:
+        """Store one result with its trial and drop its claim; return the trial's number."""
+        return self.record_all((result,))[0]
+
+    def record_all(self, results: Sequence[Result]) -> list[int]:
+        """Store results in one transaction. A configuration that has one already keeps its trial, with the new result.
+
+        Raises:
+            UsageError: A result that must not be stored (unknown outcome, ``ok`` without time, outside the space).
+            StorageError: The disk is full, the store is not writable or damaged; nothing of ``results`` is stored.
+        """
+        for result in results:
+            check_result(result)
+        with self.database.writing() as session:
+            session.scalar(select(StudyRow.id).where(StudyRow.id == self.id).with_for_update())
+            return [self.recorder.store(session, result).number for result in results]
+
+    def confirm(self, configuration: Configuration) -> None:
+        """Note that a result also held on second inputs and a ragged batch; only such a result is exported."""
+        ours = (ResultRow.study_id == self.id, ResultRow.key == configuration.key)
+        with self.database.writing() as session:
+            session.execute(update(ResultRow).where(*ours).values(confirmed=True))
+            trial_id = session.scalar(select(ResultRow.trial_id).where(*ours))
+            if trial_id is not None:
+                set_confirmed(session, trial_id)
+
+    def results(self) -> list[Result]:
+        """Return every result, in the order of its trial's number."""
+        with self.database.reading() as session:
+            found = session.execute(select_results().where(ResultRow.study_id == self.id).order_by(ResultRow.number))
+            return [result_of(row, samples, failure) for row, samples, failure in found]
+
+    def best(self, confirmed_only: bool = True) -> Result | None:
+        """Return the fastest fully measured result, or None."""
+        with self.database.reading() as session:
+            return best_of(session, self.id, confirmed_only)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many results there are of each outcome, ``ok`` first."""
+        with self.database.reading() as session:
+            return counts_of(session, self.id)
+
+    def trial_number(self, configuration: Configuration) -> int | None:
+        """Return the number of a configuration's trial, or None when it has none."""
+        with self.database.reading() as session:
+            return session.scalar(
+                select(ResultRow.number).where(ResultRow.study_id == self.id, ResultRow.key == configuration.key)
+            )
+
+    def environment_of(self, configuration: Configuration) -> Environment:
+        """Return where a configuration was measured; the study's own environment when it has no result."""
+        with self.database.reading() as session:
+            row = session.scalar(
+                select(EnvironmentRow)
+                .join(ResultRow, ResultRow.environment_id == EnvironmentRow.id)
+                .where(ResultRow.study_id == self.id, ResultRow.key == configuration.key)
+            )
+            return environment_of(row) if row else self.environment
+
+    def note(self, text: str | None = None) -> None:
+        """Set the study's note in the dashboard; without a text, the usual one with the counts and the best so far."""
+        with self.database.writing() as session:
+            if text is None:
+                best = best_of(session, self.id, confirmed_only=True) or best_of(session, self.id, confirmed_only=False)
+                text = notes.explain(self.key, self.environment, counts_of(session, self.id), best)
+            notes.write_note(session, self.optuna_id, text)
+
+    def read_note(self) -> str:
+        with self.database.reading() as session:
+            return notes.read_note(session, self.optuna_id)
