@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Select, bindparam, insert, select
 
-from tuner.storage.models import ClaimRow, ResultRow
+from tuner.storage.models import ClaimRow, ResultRow, StudyRow, table
 from tuner.storage.processes import Process, may_live, this_process
 from tuner.storage.rows import configuration_of, configuration_text
 from tuner.templates import Configuration
@@ -39,9 +39,27 @@ class Claim:
         return may_live(self.process, self.claimed)
 
 
-def claim_of(row: ClaimRow, study: str) -> Claim:
+# Statements are built once: building them costs as much as running them.
+_FINISHED = select(ResultRow.key).where(
+    ResultRow.study_id == bindparam("study"), ResultRow.key.in_(bindparam("keys", expanding=True))
+)
+_TRIED = _FINISHED.where(~ResultRow.suspect)
+_ADD = insert(table(ClaimRow))
+
+
+def select_claims() -> Select[ClaimRow, str]:
+    """Select what ``claim_of`` takes: claim, name of its study."""
+    return select(table(ClaimRow), StudyRow.name.label("study")).join(StudyRow, StudyRow.id == ClaimRow.study_id)
+
+
+_HELD = select_claims().where(
+    ClaimRow.study_id == bindparam("study"), ClaimRow.key.in_(bindparam("keys", expanding=True))
+)
+
+
+def claim_of(row: Any) -> Claim:
     return Claim(
-        study=study,
+        study=row.study,
         configuration=configuration_of(row.template, row.configuration),
         stage=row.stage,
         process=Process(host=row.host, boot=row.boot, pid=row.pid, started=row.process_started),
@@ -49,42 +67,42 @@ def claim_of(row: ClaimRow, study: str) -> Claim:
     )
 
 
-def claim_row(study_id: int, configuration: Configuration, stage: str) -> ClaimRow:
-    """Return a claim of the calling process."""
-    process = this_process()
-    return ClaimRow(
-        study_id=study_id,
-        key=configuration.key,
-        template=configuration.template,
-        configuration=configuration_text(configuration),
-        stage=stage,
-        host=process.host,
-        boot=process.boot,
-        pid=process.pid,
-        process_started=process.started,
-        claimed=time.time(),
-    )
+def take(connection: Connection, study_id: int, configurations: Sequence[Configuration], stage: str) -> None:
+    """Insert claims of the calling process."""
+    process, now = this_process(), time.time()
+    rows = [
+        {
+            "study_id": study_id,
+            "key": configuration.key,
+            "template": configuration.template,
+            "configuration": configuration_text(configuration),
+            "stage": stage,
+            "host": process.host,
+            "boot": process.boot,
+            "pid": process.pid,
+            "process_started": process.started,
+            "claimed": now,
+        }
+        for configuration in configurations
+    ]
+    if rows:
+        connection.execute(_ADD, rows)
 
 
-def is_dead(row: ClaimRow) -> bool:
-    process = Process(host=row.host, boot=row.boot, pid=row.pid, started=row.process_started)
-    return not may_live(process, row.claimed)
-
-
-def claimed(session: Session, study_id: int, keys: Iterable[str]) -> list[ClaimRow]:
+def held(connection: Connection, study_id: int, keys: Iterable[str]) -> list[Claim]:
     """Return the claims on ``keys``, whoever holds them."""
-    rows: list[ClaimRow] = []
+    found: list[Claim] = []
     for chunk in chunks(list(keys)):
-        rows += session.scalars(select(ClaimRow).where(ClaimRow.study_id == study_id, ClaimRow.key.in_(chunk)))
-    return rows
+        found += [claim_of(row) for row in connection.execute(_HELD, {"study": study_id, "keys": chunk})]
+    return found
 
 
-def finished(session: Session, study_id: int, keys: Iterable[str], suspects_ok: bool) -> set[str]:
+def finished(connection: Connection, study_id: int, keys: Iterable[str], suspects_ok: bool) -> set[str]:
     """Return which of ``keys`` have a result; with ``suspects_ok``, a suspect's does not count."""
+    query = _TRIED if suspects_ok else _FINISHED
     known: set[str] = set()
     for chunk in chunks(list(keys)):
-        found = select(ResultRow.key).where(ResultRow.study_id == study_id, ResultRow.key.in_(chunk))
-        known |= set(session.scalars(found.where(~ResultRow.suspect) if suspects_ok else found))
+        known |= set(connection.scalars(query, {"study": study_id, "keys": chunk}))
     return known
 
 

@@ -30,11 +30,11 @@ class Database:
 
     def __init__(self, location: Location, create: bool) -> None:
         self.location = location
-        if location.path:
-            inspect_file(location.path, create)
-        self.engine = _engine(location)
-        self._write_engine = self.engine.execution_options(writes=True)
         with self._faults():
+            if location.path:
+                inspect_file(location.path, create)
+            self.engine = _engine(location)
+            self._write_engine = self.engine.execution_options(writes=True)
             self._prepare()
 
     @property
@@ -52,9 +52,9 @@ class Database:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        with self._faults(), Session(self._write_engine, expire_on_commit=False) as session, session.begin():
-            yield session
+    def writing(self) -> Iterator[Connection]:
+        with self._faults(), self._write_engine.begin() as connection:
+            yield connection
 
     def optuna_storage(self) -> RDBStorage:
         """Return Optuna's own view of this store, with the same pragmas."""

@@ -40,16 +40,20 @@ def find_location(where: str | Path) -> Location:
     """
     text = str(where)
     if "://" not in text:
-        return Location(URL.create("sqlite", database=text), Path(text))
+        return _file(URL.create("sqlite"), Path(text))
     try:
         url = make_url(text)
     except ArgumentError:
         raise UsageError(f"storage '{text}' is not a URL; write sqlite:///path/to/tuner.db") from None
     if url.get_backend_name() != "sqlite":
         return Location(url, None)
-    if not url.database or url.database.startswith((":memory:", "file:")):
+    if url.host or not url.database or url.database.startswith((":memory:", "file:")):
         raise UsageError(f"storage '{text}' is not a plain file; write sqlite:///path/to/tuner.db")
-    return Location(url, Path(url.database))
+    return _file(url, Path(url.database))
+
+
+def _file(url: URL, path: Path) -> Location:
+    return Location(url.set(database=str(path.absolute())), path)
 
 
 def inspect_file(path: Path, create: bool) -> None:

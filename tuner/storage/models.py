@@ -7,7 +7,7 @@ seconds since the epoch, durations seconds.
 from __future__ import annotations
 
 from optuna.storages._rdb import models as optuna_models
-from sqlalchemy import ForeignKey, Index, MetaData, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 SCHEMA_VERSION = 1
@@ -18,6 +18,11 @@ _OPTUNA_TRIAL = optuna_models.TrialModel.__table__.c.trial_id
 
 class Base(DeclarativeBase):
     metadata = MetaData()
+
+
+def table(model: type[Base]) -> Table:
+    """Return a model's table, for plain inserts and updates without the ORM's bookkeeping."""
+    return Base.metadata.tables[model.__tablename__]
 
 
 class SchemaRow(Base):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from optuna.storages._rdb import models
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
 
 from tuner.results import Environment, Result, StudyKey
@@ -18,15 +18,15 @@ _PART = "dashboard:note_str:"
 _PART_LENGTH = 2045  # the dashboard's own limit per attribute
 
 
-def write_note(session: Session, optuna_id: int, text: str) -> None:
+def write_note(connection: Connection, optuna_id: int, text: str) -> None:
     """Replace the note, and raise its version so that an open dashboard page notices."""
     ours = _SYSTEM.c.study_id == optuna_id
-    version = session.scalar(select(_SYSTEM.c.value_json).where(ours, _SYSTEM.c.key == _VERSION))
-    session.execute(delete(_SYSTEM).where(ours, _SYSTEM.c.key.startswith("dashboard:note_", autoescape=True)))
+    version = connection.scalar(select(_SYSTEM.c.value_json).where(ours, _SYSTEM.c.key == _VERSION))
+    connection.execute(delete(_SYSTEM).where(ours, _SYSTEM.c.key.startswith("dashboard:note_", autoescape=True)))
     parts = [text[start : start + _PART_LENGTH] for start in range(0, len(text), _PART_LENGTH)]
     values: dict[str, object] = {_VERSION: int(json.loads(version or "0")) + 1}
     values |= {f"{_PART}{number}": part for number, part in enumerate(parts)}
-    session.execute(
+    connection.execute(
         insert(_SYSTEM),
         [{"study_id": optuna_id, "key": key, "value_json": json.dumps(value)} for key, value in values.items()],
     )

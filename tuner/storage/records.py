@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from sqlalchemy import Select, delete, func, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from tuner.errors import Crashed
 from tuner.results import OK, Environment, Result
-from tuner.storage.claims import LAUNCH, claimed, is_dead
-from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow
-from tuner.storage.rows import configuration_of, configuration_text, fill_result, result_of
-from tuner.storage.trials import TrialWriter
+from tuner.storage.claims import LAUNCH, Claim, held
+from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow, table
+from tuner.storage.rows import configuration_text, result_columns, result_of
+from tuner.storage.trials import TrialWriter, new_id
 
 INTERRUPTED = "the process that had this configuration on the device died before it could record a result"
+
+
+# Statements are built once: building them costs as much as running them.
+_FIND = select(ResultRow.id, ResultRow.trial_id, ResultRow.number, ResultRow.interrupted).where(
+    ResultRow.study_id == bindparam("study"), ResultRow.key == bindparam("key")
+)
+_DROP_CLAIM = delete(ClaimRow).where(ClaimRow.study_id == bindparam("study"), ClaimRow.key == bindparam("key"))
+_ADD_RESULT, _ADD_SAMPLES, _ADD_FAILURE = map(insert, (table(ResultRow), table(SampleRow), table(FailureRow)))
 
 
 @dataclass(frozen=True)
@@ -27,66 +35,72 @@ class Recorder:
     environment: Environment
     trials: TrialWriter
 
-    def store(self, session: Session, result: Result) -> ResultRow:
-        """Store a result and drop its claim; a configuration that has one keeps its trial, with the new result."""
-        key = result.configuration.key
-        row = session.scalar(select(ResultRow).where(ResultRow.study_id == self.study_id, ResultRow.key == key))
-        if row is None:
-            row = self._new_row(session, result)
+    def store(self, connection: Connection, result: Result, suspect: bool = False) -> int:
+        """Store a result and drop its claim; return its trial's number.
+
+        A configuration that has a result already keeps its trial, which then says what the new result says.
+        """
+        identity = {"study": self.study_id, "key": result.configuration.key}
+        columns = {**result_columns(result), "environment_id": self.environment_id, "suspect": suspect}
+        known = connection.execute(_FIND, identity).first()
+        if known is None:
+            result_id, number = self._add(connection, result, columns)
         else:
-            self.trials.replace(session, row.trial_id, result, self.environment)
-            for table in (SampleRow, FailureRow):
-                session.execute(delete(table).where(table.result_id == row.id))
-        fill_result(row, result)
-        row.environment_id, row.suspect = self.environment_id, False
-        session.flush()
-        _add_details(session, row.id, result)
-        session.execute(delete(ClaimRow).where(ClaimRow.study_id == self.study_id, ClaimRow.key == key))
-        return row
+            result_id, number = known.id, known.number
+            self.trials.replace(connection, known.trial_id, result, self.environment)
+            _replace(connection, known.id, {**columns, "interrupted": known.interrupted + suspect})
+        _add_details(connection, result_id, result)
+        connection.execute(_DROP_CLAIM, identity)
+        return number
 
-    def _new_row(self, session: Session, result: Result) -> ResultRow:
-        trial_id, number = self.trials.insert(session, result, self.environment)
-        row = ResultRow(
-            study_id=self.study_id,
-            trial_id=trial_id,
-            number=number,
-            key=result.configuration.key,
-            template=result.configuration.template,
-            configuration=configuration_text(result.configuration),
-            interrupted=0,
-        )
-        session.add(row)
-        return row
+    def _add(self, connection: Connection, result: Result, columns: dict[str, object]) -> tuple[int, int]:
+        trial_id, number = self.trials.insert(connection, result, self.environment)
+        configuration = result.configuration
+        identity = {
+            "study_id": self.study_id,
+            "trial_id": trial_id,
+            "number": number,
+            "key": configuration.key,
+            "template": configuration.template,
+            "configuration": configuration_text(configuration),
+            "interrupted": int(bool(columns["suspect"])),
+        }
+        added = connection.execute(_ADD_RESULT, {**identity, **columns})
+        return new_id(added), number
 
-    def close_stale(self, session: Session, keys: list[str]) -> int:
+    def close_stale(self, connection: Connection, keys: list[str]) -> int:
         """Free the claims of dead processes among ``keys``; what was on the device becomes a crashed suspect."""
-        dead = [row for row in claimed(session, self.study_id, keys) if is_dead(row)]
+        dead = [claim for claim in held(connection, self.study_id, keys) if not claim.alive]
         for claim in dead:
             if claim.stage == LAUNCH:
-                self._suspect(session, claim)
+                self.store(connection, _crashed(claim), suspect=True)
             else:
-                session.delete(claim)
-        session.flush()
+                connection.execute(_DROP_CLAIM, {"study": self.study_id, "key": claim.configuration.key})
         return len(dead)
 
-    def _suspect(self, session: Session, claim: ClaimRow) -> None:
-        crashed = Result(
-            configuration=configuration_of(claim.template, claim.configuration),
-            outcome=Crashed.outcome,
-            fingerprint="",
-            text=INTERRUPTED,
-            started=claim.claimed,
-        )
-        row = self.store(session, crashed)
-        row.suspect = True
-        row.interrupted += 1
+
+def _crashed(claim: Claim) -> Result:
+    return Result(
+        configuration=claim.configuration,
+        outcome=Crashed.outcome,
+        fingerprint="",
+        text=INTERRUPTED,
+        started=claim.claimed,
+    )
 
 
-def _add_details(session: Session, result_id: int, result: Result) -> None:
+def _replace(connection: Connection, result_id: int, columns: dict[str, object]) -> None:
+    for detail in (SampleRow, FailureRow):
+        connection.execute(delete(detail).where(detail.result_id == result_id))
+    connection.execute(update(table(ResultRow)).where(ResultRow.id == result_id).values(columns))
+
+
+def _add_details(connection: Connection, result_id: int, result: Result) -> None:
     if result.measurement and result.measurement.samples:
-        session.add(SampleRow(result_id=result_id, seconds=json.dumps(result.measurement.samples)))
+        samples = json.dumps(result.measurement.samples)
+        connection.execute(_ADD_SAMPLES, {"result_id": result_id, "seconds": samples})
     if result.text:
-        session.add(FailureRow(result_id=result_id, text=result.text))
+        connection.execute(_ADD_FAILURE, {"result_id": result_id, "text": result.text})
 
 
 def select_results() -> Select[ResultRow, str, str]:

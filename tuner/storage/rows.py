@@ -36,27 +36,44 @@ def check_result(result: Result) -> None:
         raise UsageError(f"result of {result.configuration}: ok without a measurement above 0 s; store its failure")
 
 
-def fill_result(row: ResultRow, result: Result) -> None:
-    """Write everything of ``result`` into ``row`` but its identity (study, trial, key)."""
-    row.outcome, row.fingerprint, row.baseline = result.outcome, result.fingerprint, result.baseline
-    row.reused, row.confirmed, row.max_error = result.reused, result.confirmed, result.max_error
-    row.started = result.started
-    row.finished = time.time()
+def result_columns(result: Result) -> dict[str, object]:
+    """Return everything of ``result`` but its identity (study, trial, key), by column of ``ResultRow``."""
     resources, costs = result.resources, result.costs
-    row.registers, row.local_bytes, row.shared_bytes = astuple(resources)
-    row.compile_seconds, row.check_seconds, row.measure_seconds = astuple(costs)
-    _fill_measurement(row, result.measurement)
+    return {
+        "outcome": result.outcome,
+        "fingerprint": result.fingerprint,
+        "baseline": result.baseline,
+        "reused": result.reused,
+        "confirmed": result.confirmed,
+        "max_error": result.max_error,
+        "started": result.started,
+        "finished": time.time(),
+        "registers": resources.registers,
+        "local_bytes": resources.local_bytes,
+        "shared_bytes": resources.shared_bytes,
+        "compile_seconds": costs.compile,
+        "check_seconds": costs.check,
+        "measure_seconds": costs.measure,
+        **_measurement_columns(result.measurement),
+    }
 
 
-def _fill_measurement(row: ResultRow, measurement: Measurement | None) -> None:
+def _measurement_columns(measurement: Measurement | None) -> dict[str, object]:
     timed = measurement if measurement and measurement.samples else None
-    row.median = timed.median if timed else None
-    row.interval_low, row.interval_high = timed.interval if timed else (None, None)
-    row.sample_count = len(timed.samples) if timed else 0
-    row.pruned = bool(measurement and measurement.pruned)
-    row.canary = measurement.canary if measurement else None
+    low, high = timed.interval if timed else (None, None)
     telemetry = measurement.telemetry if measurement else Telemetry()
-    row.clock_mhz, row.temperature_c, row.power_w, row.throttle = astuple(telemetry)
+    return {
+        "median": timed.median if timed else None,
+        "interval_low": low,
+        "interval_high": high,
+        "sample_count": len(timed.samples) if timed else 0,
+        "pruned": bool(measurement and measurement.pruned),
+        "canary": measurement.canary if measurement else None,
+        "clock_mhz": telemetry.clock_mhz,
+        "temperature_c": telemetry.temperature_c,
+        "power_w": telemetry.power_w,
+        "throttle": telemetry.throttle,
+    }
 
 
 def result_of(row: ResultRow, samples: str | None, failure: str | None) -> Result:

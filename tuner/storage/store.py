@@ -18,11 +18,11 @@ from sqlalchemy.orm import Session
 from tuner.errors import CompileError, OutOfResources, StudyMismatch, WrongResult
 from tuner.results import OK, Environment, Result, StudyKey
 from tuner.storage import notes
-from tuner.storage.claims import Claim, chunks, claim_of
+from tuner.storage.claims import Claim, chunks, claim_of, select_claims
 from tuner.storage.database import Database
 from tuner.storage.finding import pick_study
 from tuner.storage.location import DEFAULT_URL, find_location
-from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow
+from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow
 from tuner.storage.records import select_results
 from tuner.storage.rows import (
     choices_of_row,
@@ -116,12 +116,12 @@ class Store:
             StudyMismatch: A stored study has this name and another key, or other parameters.
         """
         choices = choices_of_templates(tuple(templates))
-        with self.database.writing() as session:
+        with self.database.writing() as connection, Session(connection) as session:
             environment_id = _environment_id(session, environment)
             row = session.scalar(select(StudyRow).where(StudyRow.name == key.name))
             if row is None:
                 row = _create_study(session, study_row(key, choices), environment_id)
-                notes.write_note(session, row.optuna_id, notes.explain(key, environment, {}, None))
+                notes.write_note(connection, row.optuna_id, notes.explain(key, environment, {}, None))
             elif row.digest != key.digest or choices_of_row(row) != choices:
                 raise StudyMismatch(f"study '{key.name}' in {self} has other parameters; give another --storage")
             row.environment_id = environment_id
@@ -182,8 +182,7 @@ class Store:
     def stale_claims(self) -> list[Claim]:
         """Return what dead processes have in flight (opening the store has already closed those from before)."""
         with self.database.reading() as session:
-            found = session.execute(select(ClaimRow, StudyRow.name).join(StudyRow, StudyRow.id == ClaimRow.study_id))
-            claims = [claim_of(row, name) for row, name in found]
+            claims = [claim_of(row) for row in session.execute(select_claims())]
         return [claim for claim in claims if not claim.alive]
 
     def close_stale(self) -> int:
@@ -194,8 +193,8 @@ class Store:
         closed = 0
         for name, keys in stale.items():
             handle = self.find_study(name)
-            with self.database.writing() as session:
-                closed += handle.recorder.close_stale(session, keys)
+            with self.database.writing() as connection:
+                closed += handle.recorder.close_stale(connection, keys)
         return closed
 
     def _drop_orphans(self) -> None:
@@ -209,8 +208,8 @@ class Store:
             )
             lost = list(session.scalars(orphans))
         if lost:
-            with self.database.writing() as session:
-                session.execute(delete(StudyRow).where(StudyRow.id.in_(lost)))
+            with self.database.writing() as connection:
+                connection.execute(delete(StudyRow).where(StudyRow.id.in_(lost)))
 
 
 def _environment_id(session: Session, environment: Environment) -> int:

@@ -7,18 +7,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import notes
-from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, claim_row, claimed, finished, is_dead
+from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, finished, held, select_claims, take
 from tuner.storage.database import Database
-from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow
+from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow, table
 from tuner.storage.records import Recorder, best_of, counts_of, select_results
 from tuner.storage.rows import Choices, check_result, configuration_of, environment_of, layer_of, result_of
 from tuner.storage.trials import TrialWriter, set_confirmed
 from tuner.templates import Configuration
+
+_MARK = update(table(ClaimRow)).where(
+    ClaimRow.study_id == bindparam("study"), ClaimRow.key == bindparam("configuration_key")
+)
+
+_LOCK = select(StudyRow.id).where(StudyRow.id == bindparam("study")).with_for_update()  # SQLite has its write lock
 
 
 @dataclass(frozen=True)
@@ -62,33 +68,34 @@ class StudyHandle:
             suspects_ok: Also take configurations that were on the device when their process died.
         """
         wanted = {configuration.key: configuration for configuration in configurations}
-        with self.database.writing() as session:
-            taken = claimed(session, self.id, wanted)
-            if any(is_dead(row) for row in taken):
-                self.recorder.close_stale(session, list(wanted))
-                taken = claimed(session, self.id, wanted)
-            free = wanted.keys() - {row.key for row in taken} - finished(session, self.id, wanted, suspects_ok)
+        with self.database.writing() as connection:
+            taken = held(connection, self.id, wanted)
+            if not all(claim.alive for claim in taken):
+                self.recorder.close_stale(connection, list(wanted))
+                taken = held(connection, self.id, wanted)
+            busy = {claim.configuration.key for claim in taken}
+            free = wanted.keys() - busy - finished(connection, self.id, wanted, suspects_ok)
             granted = [configuration for key, configuration in wanted.items() if key in free]
-            session.add_all(claim_row(self.id, configuration, stage) for configuration in granted)
+            take(connection, self.id, granted, stage)
         return granted
 
     def mark(self, configuration: Configuration, stage: str) -> None:
         """Say how far a claimed configuration has come; ``LAUNCH`` makes it a suspect if this process dies now."""
-        ours = (ClaimRow.study_id == self.id, ClaimRow.key == configuration.key)
-        with self.database.writing() as session:
-            session.execute(update(ClaimRow).where(*ours).values(stage=stage, claimed=time.time()))
+        values = {"study": self.id, "configuration_key": configuration.key, "stage": stage, "claimed": time.time()}
+        with self.database.writing() as connection:
+            connection.execute(_MARK, values)
 
     def release(self, configurations: Iterable[Configuration]) -> None:
         """Give claims back without a result (the run was stopped)."""
-        with self.database.writing() as session:
+        with self.database.writing() as connection:
             for chunk in chunks([configuration.key for configuration in configurations]):
-                session.execute(delete(ClaimRow).where(ClaimRow.study_id == self.id, ClaimRow.key.in_(chunk)))
+                connection.execute(delete(ClaimRow).where(ClaimRow.study_id == self.id, ClaimRow.key.in_(chunk)))
 
     def claims(self) -> list[Claim]:
         """Return what is in flight, by this and other processes."""
         with self.database.reading() as session:
-            rows = session.scalars(select(ClaimRow).where(ClaimRow.study_id == self.id).order_by(ClaimRow.id))
-            return [claim_of(row, self.name) for row in rows]
+            rows = session.execute(select_claims().where(ClaimRow.study_id == self.id).order_by(ClaimRow.id))
+            return [claim_of(row) for row in rows]
 
     def suspects(self) -> list[Configuration]:
         """Return configurations that were on the device when their process died and were not tried again since."""
@@ -113,18 +120,18 @@ class StudyHandle:
         """
         for result in results:
             check_result(result)
-        with self.database.writing() as session:
-            session.scalar(select(StudyRow.id).where(StudyRow.id == self.id).with_for_update())
-            return [self.recorder.store(session, result).number for result in results]
+        with self.database.writing() as connection:
+            connection.scalar(_LOCK, {"study": self.id})
+            return [self.recorder.store(connection, result) for result in results]
 
     def confirm(self, configuration: Configuration) -> None:
         """Note that a result also held on second inputs and a ragged batch; only such a result is exported."""
         ours = (ResultRow.study_id == self.id, ResultRow.key == configuration.key)
-        with self.database.writing() as session:
-            session.execute(update(ResultRow).where(*ours).values(confirmed=True))
-            trial_id = session.scalar(select(ResultRow.trial_id).where(*ours))
+        with self.database.writing() as connection:
+            connection.execute(update(ResultRow).where(*ours).values(confirmed=True))
+            trial_id = connection.scalar(select(ResultRow.trial_id).where(*ours))
             if trial_id is not None:
-                set_confirmed(session, trial_id)
+                set_confirmed(connection, trial_id)
 
     def results(self) -> list[Result]:
         """Return every result, in the order of its trial's number."""
@@ -161,11 +168,11 @@ class StudyHandle:
 
     def note(self, text: str | None = None) -> None:
         """Set the study's note in the dashboard; without a text, the usual one with the counts and the best so far."""
-        with self.database.writing() as session:
-            if text is None:
-                best = best_of(session, self.id, confirmed_only=True) or best_of(session, self.id, confirmed_only=False)
-                text = notes.explain(self.key, self.environment, counts_of(session, self.id), best)
-            notes.write_note(session, self.optuna_id, text)
+        if text is None:
+            best = self.best() or self.best(confirmed_only=False)
+            text = notes.explain(self.key, self.environment, self.counts(), best)
+        with self.database.writing() as connection:
+            notes.write_note(connection, self.optuna_id, text)
 
     def read_note(self) -> str:
         with self.database.reading() as session:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
 
 from optuna.distributions import CategoricalDistribution, distribution_to_json
 from optuna.storages._rdb import models
 from optuna.trial import TrialState
-from sqlalchemy import delete, insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, CursorResult, bindparam, delete, insert, select, update
 
 from tuner.errors import StudyMismatch
 from tuner.layers import ConvLayer
@@ -23,8 +24,15 @@ from tuner.storage.rows import Choices
 from tuner.templates import Choice, Configuration
 
 _TRIAL = models.TrialModel.__table__
-_CHILDREN = (models.TrialParamModel, models.TrialValueModel, models.TrialUserAttributeModel)
+_PARAMETER = models.TrialParamModel.__table__
+_VALUE = models.TrialValueModel.__table__
+_ATTRIBUTE = models.TrialUserAttributeModel.__table__
 _FINITE = models.TrialValueModel.TrialValueType.FINITE
+# Statements are built once: building them costs as much as running them.
+_LAST_NUMBER = (
+    select(_TRIAL.c.number).where(_TRIAL.c.study_id == bindparam("study")).order_by(_TRIAL.c.trial_id.desc()).limit(1)
+)
+_ADD_TRIAL, _ADD_PARAMETERS, _ADD_VALUE, _ADD_ATTRIBUTES = map(insert, (_TRIAL, _PARAMETER, _VALUE, _ATTRIBUTE))
 Attribute = str | int | float | bool | list[float]
 
 
@@ -36,50 +44,51 @@ class TrialWriter:
     choices: Choices
     layer: ConvLayer
 
-    def insert(self, session: Session, result: Result, environment: Environment) -> tuple[int, int]:
+    def insert(self, connection: Connection, result: Result, environment: Environment) -> tuple[int, int]:
         """Add a trial under the next number; the caller holds the write lock. Return (trial id, number)."""
-        last = select(_TRIAL.c.number).where(_TRIAL.c.study_id == self.optuna_id).order_by(_TRIAL.c.trial_id.desc())
-        number = session.scalar(last.limit(1))
-        number = 0 if number is None else number + 1
-        values = {"study_id": self.optuna_id, "number": number, **_state(result)}
-        inserted = session.execute(insert(_TRIAL).values(values).returning(_TRIAL.c.trial_id))
-        trial_id = int(inserted.scalar_one())
-        self._insert_children(session, trial_id, result, environment)
+        last = connection.scalar(_LAST_NUMBER, {"study": self.optuna_id})
+        number = 0 if last is None else int(last) + 1
+        added = connection.execute(_ADD_TRIAL, {"study_id": self.optuna_id, "number": number, **_state(result)})
+        trial_id = new_id(added)
+        self._insert_children(connection, trial_id, result, environment)
         return trial_id, number
 
-    def replace(self, session: Session, trial_id: int, result: Result, environment: Environment) -> None:
+    def replace(self, connection: Connection, trial_id: int, result: Result, environment: Environment) -> None:
         """Let a trial say what its configuration's later, better measurement says."""
-        for child in _CHILDREN:
-            session.execute(delete(child.__table__).where(child.__table__.c.trial_id == trial_id))
-        session.execute(update(_TRIAL).where(_TRIAL.c.trial_id == trial_id).values(_state(result)))
-        self._insert_children(session, trial_id, result, environment)
+        for child in (_PARAMETER, _VALUE, _ATTRIBUTE):
+            connection.execute(delete(child).where(child.c.trial_id == trial_id))
+        connection.execute(update(_TRIAL).where(_TRIAL.c.trial_id == trial_id).values(_state(result)))
+        self._insert_children(connection, trial_id, result, environment)
 
-    def _insert_children(self, session: Session, trial_id: int, result: Result, environment: Environment) -> None:
-        session.execute(insert(models.TrialParamModel.__table__), self._parameters(trial_id, result.configuration))
+    def _insert_children(self, connection: Connection, trial_id: int, result: Result, environment: Environment) -> None:
+        connection.execute(_ADD_PARAMETERS, self._parameters(trial_id, result.configuration))
         attributes = attributes_of(result, environment, self.layer)
-        session.execute(
-            insert(models.TrialUserAttributeModel.__table__),
+        connection.execute(
+            _ADD_ATTRIBUTES,
             [{"trial_id": trial_id, "key": key, "value_json": json.dumps(value)} for key, value in attributes.items()],
         )
         if result.ok:
             value = {"trial_id": trial_id, "objective": 0, "value": result.seconds * 1e3, "value_type": _FINITE}
-            session.execute(insert(models.TrialValueModel.__table__), [value])
+            connection.execute(_ADD_VALUE, value)
 
     def _parameters(self, trial_id: int, configuration: Configuration) -> list[dict[str, object]]:
         chosen: dict[str, Choice] = {"template": configuration.template, **configuration.as_dict()}
-        rows = []
         for name, value in chosen.items():
             if value not in self.choices.get(name, ()):
                 raise StudyMismatch(f"{configuration}: {name}={value} is not in the study's space; start another study")
-            rows.append(
-                {
-                    "trial_id": trial_id,
-                    "param_name": name,
-                    "param_value": float(self.choices[name].index(value)),
-                    "distribution_json": distribution_to_json(CategoricalDistribution(self.choices[name])),
-                }
-            )
-        return rows
+        return [
+            {
+                "trial_id": trial_id,
+                "param_name": name,
+                "param_value": float(self.choices[name].index(value)),
+                "distribution_json": self._distributions[name],
+            }
+            for name, value in chosen.items()
+        ]
+
+    @cached_property
+    def _distributions(self) -> dict[str, str]:
+        return {name: distribution_to_json(CategoricalDistribution(values)) for name, values in self.choices.items()}
 
 
 def _state(result: Result) -> dict[str, object]:
@@ -128,8 +137,13 @@ def _speed(result: Result, environment: Environment, layer: ConvLayer) -> dict[s
     }
 
 
-def set_confirmed(session: Session, trial_id: int) -> None:
+def set_confirmed(connection: Connection, trial_id: int) -> None:
     """Note on a finished trial that its result was confirmed."""
-    table = models.TrialUserAttributeModel.__table__
-    session.execute(delete(table).where(table.c.trial_id == trial_id, table.c.key == "confirmed"))
-    session.execute(insert(table).values(trial_id=trial_id, key="confirmed", value_json="true"))
+    connection.execute(delete(_ATTRIBUTE).where(_ATTRIBUTE.c.trial_id == trial_id, _ATTRIBUTE.c.key == "confirmed"))
+    connection.execute(_ADD_ATTRIBUTES, {"trial_id": trial_id, "key": "confirmed", "value_json": "true"})
+
+
+def new_id(added: CursorResult[*tuple[Any, ...]]) -> int:
+    """Return the primary key that an insert of one row was given."""
+    key = added.inserted_primary_key
+    return int(key[0]) if key else 0
