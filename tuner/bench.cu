@@ -130,3 +130,35 @@ __global__ void largest(GLOBAL const float *values, ulong n, GLOBAL uint *report
     EACH(i, n) found = fmax(found, fabs(values[i]));
     atomicMax(&report[2], BITS(found));
 }
+
+// out[0..n) = in[0..n), four words a step: the copy bandwidth, counted as bytes read plus bytes written
+__global__ void copy_words(GLOBAL const float4 *in, GLOBAL float4 *out, ulong n)
+{
+    EACH(i, n) out[i] = in[i];
+}
+
+// Independent chains of float32 multiply-adds, `rounds` steps each: the arithmetic peak. A thread is one lane on a GPU;
+// a CPU's cores want whole vectors from it.
+#ifdef __OPENCL_VERSION__
+#define LANES float16
+#define LANE_SUM(v) ((v).s0 + (v).sf)
+#else
+#define LANES float
+#define LANE_SUM(v) (v)
+#endif
+#define CHAINS 16
+
+__global__ void multiply_add(GLOBAL float *out, int rounds, float a, float b)
+{
+    LANES sum[CHAINS];
+    UNROLLED(CHAINS)
+    for (int i = 0; i < CHAINS; i++) sum[i] = (LANES)(a * (float)i);
+    for (int round = 0; round < rounds; round++) {
+        UNROLLED(CHAINS)
+        for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * a + b;
+    }
+    float total = 0.0f;
+    UNROLLED(CHAINS)
+    for (int i = 0; i < CHAINS; i++) total += LANE_SUM(sum[i]);
+    out[FIRST] = total;
+}

@@ -29,6 +29,22 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tuner"
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that readers find all of it or none: under a temporary name beside it, then renamed.
+
+    Raises:
+        OSError: The folder cannot be written; nothing is left there.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
 def binary_key(environment: Environment, source: str) -> str:
     """Return the hash of source, compiler with its options, and target."""
     parts = (environment.kind, environment.arch, environment.toolkit, source)
@@ -73,16 +89,9 @@ class CompileCache:
     def put(self, key: str, binary: bytes) -> None:
         """Store a binary; a cache that cannot be written (full disk, read-only folder) is no error, only slower."""
         path = self._path(key)
-        temporary = ""
-        try:
+        with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(binary).digest() + binary)
-            os.replace(temporary, path)
-        except OSError:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
+            write_whole(path, hashlib.sha256(binary).digest() + binary)
 
     def get_or_make(self, environment: Environment, source: str, make: Callable[[], bytes]) -> bytes:
         """Return the stored binary of ``source``, or make and store it."""

@@ -47,6 +47,7 @@ class _Workshop:
 
     def __init__(self, spec: BenchSpec) -> None:
         from tuner.bench import Bench
+        from tuner.ceilings import with_ceilings
         from tuner.devices import open_device
         from tuner.inputs import network_inputs, random_inputs
 
@@ -59,7 +60,7 @@ class _Workshop:
         share = min(1.0, CANARY_SECONDS / max(seconds, 1e-9))
         self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
         self.facts = BenchFacts(
-            environment=self.device.environment,
+            environment=with_ceilings(self.bench, self.device.environment),
             limits=self.device.limits,
             shares_host=self.device.shares_host,
             reference_seconds=seconds,

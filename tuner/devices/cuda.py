@@ -38,12 +38,32 @@ def _driver() -> Any:
     return cuda
 
 
+def require() -> int:
+    """Return how many CUDA devices there are, at least one.
+
+    Raises:
+        UsageError: There is none, or what it needs is missing; one line that says what.
+    """
+    number = int(_driver().Device.count())
+    if number == 0:
+        raise UsageError(f"device cuda: the driver shows no GPU; check nvidia-smi, {ELSE}")
+    return number
+
+
 def count() -> int:
     """Return how many CUDA devices there are; 0 without PyCUDA or a driver."""
     try:
-        return int(_driver().Device.count())
+        return require()
     except UsageError:
         return 0
+
+
+def describe(number: int) -> str:
+    """Return a device's model, compute capability, memory and driver in one line, without opening it."""
+    cuda = _driver()
+    device = cuda.Device(number)
+    major, minor = device.compute_capability()
+    return f"{device.name()}, sm_{major}{minor}, {device.total_memory() >> 20:,} MiB, driver {_driver_version(cuda)}"
 
 
 @cache

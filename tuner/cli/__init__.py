@@ -1,0 +1,56 @@
+"""The command line: parse, call, print. Everything heavy is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tuner.cli import catalogue, inspect, results, tuning
+from tuner.errors import TunerError
+
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="tuner", message="tune %(version)s")
+def cli() -> None:
+    """Find the fastest correct configuration of a GPU convolution kernel, and prove it.
+
+    \b
+    tune run --layer conv2              tune a layer on the GPU, or on the CPU without one
+    tune show conv2                     what was found
+    tune export --layer conv2 -o f.h    the winner as a header
+    """
+
+
+for _command in (*tuning.COMMANDS, *results.COMMANDS, *catalogue.COMMANDS, *inspect.COMMANDS):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 usage, 130 interrupted; every error is one line."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        hint = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        return _fail(error.format_message().replace("\n", " ").rstrip(".") + hint, error.exit_code)
+    except TunerError as error:
+        return _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("interrupted; what was finished is in the store", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"tune: {message}", err=True)
+    return code

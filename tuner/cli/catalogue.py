@@ -1,0 +1,72 @@
+"""Commands that say what there is: layers, templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tuner.cli import options
+
+
+@click.command()
+@options.as_json
+def layers(as_json: bool) -> None:
+    """List the layers, with what they compute and the fewest bytes they move at B=10,000."""
+    from tuner.cli.text import print_json, table
+    from tuner.layers import LAYERS
+
+    if as_json:
+        sizes = ("B", "C", "H", "W", "M", "K", "H_out", "W_out", "flop", "least_bytes")
+        print_json([{"name": each.name, **{size: getattr(each, size) for size in sizes}} for each in LAYERS.values()])
+        return
+    rows = [
+        (
+            each.name,
+            str(each.C),
+            f"{each.H}x{each.W}",
+            str(each.M),
+            str(each.K),
+            f"{each.H_out}x{each.W_out}",
+            f"{each.flop / 1e9:.2f}",
+            f"{each.least_bytes / 1e6:,.0f}",
+        )
+        for each in LAYERS.values()
+    ]
+    table("layers at B=10,000", ("name", "C", "input", "M", "K", "output", "GFLOP", "least MB"), rows, left=("name",))
+    click.echo("\nconv1 and conv2 mean sp18's. A shape of your own: --layer C=8,H=32,W=48,M=32,K=3")
+
+
+@click.command()
+@options.templates
+@options.as_json
+def templates(templates: tuple[str, ...], as_json: bool) -> None:
+    """List the kernel templates: their idea, parameters and choices."""
+    from tuner.cli.text import print_json
+
+    chosen = options.chosen_templates(templates)
+    if as_json:
+        print_json([_template_json(each) for each in chosen])
+        return
+    for each in chosen:
+        click.echo(f"{each.name} ({', '.join(each.dialects)}): {each.idea}")
+        for parameter in each.parameters:
+            click.echo(f"    {parameter.name:<14} {' | '.join(map(str, parameter.choices))}")
+            click.echo(f"    {'':<14} {parameter.doc}")
+        click.echo()
+
+
+def _template_json(template: Any) -> dict[str, Any]:
+    return {
+        "name": template.name,
+        "idea": template.idea,
+        "dialects": list(template.dialects),
+        "parameters": [
+            {"name": each.name, "choices": list(each.choices), "doc": each.doc} for each in template.parameters
+        ],
+        "constraints": [{"name": each.name, "reason": each.reason} for each in template.constraints],
+        "baselines": [each.name for each in template.baselines],
+    }
+
+
+COMMANDS = (layers, templates)

@@ -1,0 +1,56 @@
+"""Commands that look at this machine: doctor, verify, cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tuner.cli import options
+
+
+@click.command()
+@options.as_json
+def doctor(as_json: bool) -> None:
+    """Report devices, toolkit, driver and versions, what is missing, and the line that mends it."""
+    from tuner.cli.text import print_json
+    from tuner.doctor import examine
+
+    findings = examine()
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+        return
+    for finding in findings:
+        click.echo(f"{'ok  ' if finding.ok else 'miss'}  {finding.subject:<18} {finding.found}")
+        if finding.remedy:
+            click.echo(f"      {'':<18} {finding.remedy}")
+
+
+@click.command()
+@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network (repeatable).")
+@options.data
+@options.as_json
+def verify(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+    """Print each network's accuracy on the first 10, 100, 1,000 and 10,000 test images."""
+    from tuner.cli.verify import verify_networks
+
+    verify_networks(names, data, as_json)
+
+
+@click.command()
+@click.option("--clear", is_flag=True, help="Delete every compiled binary.")
+def cache(clear: bool) -> None:
+    """Show the compile cache, or clear it."""
+    from tuner.cache import CompileCache
+
+    store = CompileCache.default()
+    if clear:
+        click.echo(f"deleted {store.trim(0)} binaries from {store.folder}")
+        return
+    use = store.use()
+    click.echo(
+        f"{use.folder}: {use.entries} binaries, {use.nbytes / 1e6:.1f} MB of at most {store.limit_bytes / 1e6:.0f} MB"
+    )
+
+
+COMMANDS = (doctor, verify, cache)

@@ -1,0 +1,69 @@
+"""Options that several commands share, and the values they read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.templates import KernelTemplate
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_STORAGE = "sqlite:///studies/tuner.db"
+
+
+def duration(value: str) -> float:
+    """Read seconds from ``90``, ``60s``, ``2m`` or ``1h``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)?", value.strip())
+    if not match:
+        raise click.BadParameter(f"'{value}' is not a time; write 60s, 2m or 1h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2] or "s"]
+
+
+storage = click.option(
+    "--storage", default=DEFAULT_STORAGE, show_default=True, metavar="URL", help="Where studies are kept: path or URL."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
+device = click.option(
+    "--device", default="auto", show_default=True, metavar="NAME", help="auto, cpu, cuda, cuda:N or opencl:N."
+)
+data = click.option(
+    "--data", type=click.Path(path_type=Path), metavar="DIR", help="IDX files to use instead of the packaged images."
+)
+templates = click.option(
+    "--template",
+    "templates",
+    multiple=True,
+    metavar="NAME|PATH",
+    help="Tune this template only (repeatable); a path names your own .py beside its .cu.",
+)
+
+
+def chosen_templates(names: tuple[str, ...]) -> tuple[KernelTemplate, ...]:
+    """Return the named templates, built-in or by path; all built-in ones for no names."""
+    from tuner.templates import builtin_templates, load_template
+
+    known = builtin_templates()
+    if not names:
+        return tuple(known.values())
+    return tuple(_own(name, load_template) if _is_path(name) else _known(name, known) for name in names)
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name.endswith((".py", ".cu"))
+
+
+def _own(name: str, load: Callable[[Path], KernelTemplate]) -> KernelTemplate:
+    return load(Path(name))
+
+
+def _known(name: str, known: dict[str, KernelTemplate]) -> KernelTemplate:
+    if name not in known:
+        raise UsageError(f"template '{name}' is unknown; there are: {', '.join(known)}; or give the path of a .py file")
+    return known[name]

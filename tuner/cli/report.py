@@ -1,0 +1,178 @@
+"""How a run ends on the screen: the best five, the named baselines, failures, costs, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from tuner.cli.options import DEFAULT_STORAGE
+from tuner.cli.text import gigaflops, milliseconds, percent, plural, spread, table, times
+from tuner.results import Result
+from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
+
+REASONS = {
+    "trials": "all trials asked for are done",
+    "time": "the time is up",
+    "exhausted": "space exhausted: every valid configuration has been tried",
+    "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
+}
+COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "floor", "vs naive", "template")
+
+
+def print_report(report: Report, asked: RunOptions) -> None:
+    """Print the end of a run, 80 columns wide."""
+    progress = report.progress
+    click.echo(
+        f"{REASONS[report.reason]}; {plural(progress.done, 'new trial')} of {progress.space:,} valid configurations, "
+        f"{progress.known + progress.reused:,} known before"
+    )
+    if report.best:
+        _print_best(report)
+    if report.baselines:
+        _print_baselines(report.baselines, progress)
+    _print_failures(report.failed)
+    for line in report.health:
+        click.echo(line)
+    click.echo(costs_line(report.costs, progress.done))
+    _print_next(report, asked)
+
+
+def _print_best(report: Report) -> None:
+    progress = report.progress
+    click.echo()
+    table("best", COLUMNS, [_row(standing, progress) for standing in report.best], left=("template",))
+    winner = report.best[0].result
+    tied = [standing for standing in report.best if standing.tied and standing.result is not winner]
+    if tied:
+        click.echo(f"tie: {plural(len(tied), 'other')} within the noise; the simplest configuration is named first")
+    given = " ".join(f"{name}={value}" for name, value in winner.configuration.values)
+    click.echo(f"\n{winner.configuration.template}: {given}")
+    click.echo(f"largest error {winner.max_error:.2g}\n" if winner.max_error is not None else "")
+
+
+def _row(standing: Standing, progress: Progress) -> tuple[str, ...]:
+    result, number = standing.result, standing.number
+    mark = "=" if standing.tied else "*" if standing.winner else ""
+    return (f"{mark}{'-' if number is None else number}", *_speed(result, progress), result.configuration.template)
+
+
+def _speed(result: Result, progress: Progress) -> tuple[str, ...]:
+    seconds = result.seconds
+    return (
+        milliseconds(seconds),
+        spread(result),
+        gigaflops(progress.layer.flop, seconds),
+        percent(progress.share_of_floor(seconds)),
+        times(progress.naive / seconds if progress.naive else None),
+    )
+
+
+def _print_baselines(baselines: Sequence[Result], progress: Progress) -> None:
+    rows = [
+        (*(_speed(result, progress) if result.ok else (result.outcome, "", "", "", "")), result.baseline)
+        for result in baselines
+    ]
+    table("named baselines", (*COLUMNS[1:6], "baseline"), rows, left=("baseline",))
+
+
+def _print_failures(failed: Sequence[Result]) -> None:
+    if not failed:
+        return
+    kinds: dict[str, list[Result]] = {}
+    for result in failed:
+        kinds.setdefault(result.outcome, []).append(result)
+    rows = [
+        (kind, str(len(results)), results[0].text.splitlines()[0] if results[0].text else "")
+        for kind, results in sorted(kinds.items())
+    ]
+    table(
+        "failures", ("outcome", "trials", "the first one's message"), rows, left=("outcome", "the first one's message")
+    )
+
+
+def costs_line(costs: Costs, trials: int) -> str:
+    """Return where the time went, in one line."""
+    each = f", {1e3 * costs.tuner / trials:.1f} ms a trial" if trials else ""
+    return (
+        f"{costs.total:.1f} s: prepare {costs.prepare:.1f}, compile wait {costs.compile_wait:.1f}, check "
+        f"{costs.check:.1f}, measure {costs.measure:.1f}, finals {costs.finals:.1f}, tuner {costs.tuner:.1f}{each}"
+    )
+
+
+def _print_next(report: Report, asked: RunOptions) -> None:
+    store = "" if asked.storage == DEFAULT_STORAGE else f" --storage {shlex.quote(asked.storage)}"
+    study = shlex.quote(report.progress.study)
+    click.echo("\nnext:")
+    click.echo(f"  tune show {study}{store}")
+    if report.winner and report.best[0].winner:
+        click.echo(f"  tune export --study {study} -o {header_name(asked.layer.name)}{store}")
+    click.echo(f"  tune dashboard{store}")
+
+
+def header_name(layer: str) -> str:
+    return f"{layer.rpartition('/')[2].lower()}_best.h"
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """Return the report as plain data; times in milliseconds carry ``_ms``, others are seconds."""
+    progress = report.progress
+    return {
+        "study": progress.study,
+        "layer": progress.layer.name,
+        "device": progress.environment.device,
+        "device_model": progress.environment.model,
+        "reason": report.reason,
+        "trials": progress.done,
+        "reused": progress.reused,
+        "known_before": progress.known,
+        "valid_configurations": progress.space,
+        "floor_ms": None if progress.floor is None else 1e3 * progress.floor,
+        "naive_ms": None if progress.naive is None else 1e3 * progress.naive,
+        "best": [
+            {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, progress)}
+            for each in report.best
+        ],
+        "baselines": [result_json(result, progress) for result in report.baselines],
+        "outcomes": dict(progress.outcomes),
+        "health": list(report.health),
+        "seconds": {
+            "total": report.costs.total,
+            "prepare": report.costs.prepare,
+            "compile_wait": report.costs.compile_wait,
+            "check": report.costs.check,
+            "measure": report.costs.measure,
+            "finals": report.costs.finals,
+            "tuner": report.costs.tuner,
+        },
+    }
+
+
+def result_json(result: Result, progress: Progress) -> dict[str, Any]:
+    """Return one result as plain data."""
+    plain: dict[str, Any] = {
+        "template": result.configuration.template,
+        "parameters": result.configuration.as_dict(),
+        "outcome": result.outcome,
+        "baseline": result.baseline or None,
+        "confirmed": result.confirmed,
+        "reused": result.reused,
+        "max_error": result.max_error,
+        "registers": result.resources.registers,
+        "shared_bytes": result.resources.shared_bytes,
+        "local_bytes": result.resources.local_bytes,
+        "text": result.text or None,
+    }
+    if result.measurement:
+        low, high = result.measurement.interval
+        plain |= {
+            "median_ms": 1e3 * result.seconds,
+            "interval_ms": [1e3 * low, 1e3 * high],
+            "samples": len(result.measurement.samples),
+            "pruned": result.measurement.pruned,
+            "gflops": progress.layer.flop / result.seconds / 1e9 if result.ok else None,
+            "share_of_floor": progress.share_of_floor(result.seconds) if result.ok else None,
+        }
+    return plain

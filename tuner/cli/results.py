@@ -1,0 +1,205 @@
+"""Commands that read studies: list, show, best, export, dashboard, replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import options
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.results import Result
+    from tuner.storage import StudyHandle, StudySummary
+    from tuner.tuning import Progress
+
+
+@click.command("list")
+@options.storage
+@options.as_json
+def list_studies(storage: str, as_json: bool) -> None:
+    """List the studies of a store, the last used first."""
+    from tuner.cli.text import milliseconds, print_json, table
+    from tuner.storage import Store
+
+    with Store.open(storage, create=False) as store:
+        studies = store.studies()
+    if as_json:
+        print_json([_summary_json(study) for study in studies])
+        return
+    if not studies:
+        click.echo(f"no studies in {storage} yet; tune run --layer conv2 makes one")
+        return
+    rows = [
+        (study.name, str(study.trials), str(study.ok), milliseconds(study.best) if study.best else "-")
+        for study in studies
+    ]
+    table("studies", ("study", "trials", "ok", "best ms"), rows, left=("study",))
+
+
+def _summary_json(study: StudySummary) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "layer": study.key.layer,
+        "trials": study.trials,
+        "ok": study.ok,
+        "pruned": study.pruned,
+        "failures": dict(study.failures),
+        "best_ms": None if study.best is None else 1e3 * study.best,
+        "created": study.created,
+        "last_activity": study.last_activity,
+    }
+
+
+@click.command()
+@click.argument("study")
+@click.option("--failures", is_flag=True, help="Show the trials that failed, with their full text.")
+@click.option("--top", default=10, show_default=True, metavar="N", help="How many of the best to show.")
+@options.storage
+@options.as_json
+def show(study: str, failures: bool, top: int, storage: str, as_json: bool) -> None:
+    """Show a study (its name, or its layer for the newest): the best trials, the baselines, the failures."""
+    from tuner.cli.text import print_json
+    from tuner.storage import Store
+
+    with Store.open(storage, create=False) as store:
+        handle = store.find_study(study)
+        results = handle.results()
+        progress = _progress(handle, results)
+        if as_json:
+            print_json(_study_json(handle, progress, results))
+        elif failures:
+            _show_failures(handle, results)
+        else:
+            _show_best(handle, progress, results, top)
+
+
+def _progress(handle: StudyHandle, results: list[Result]) -> Progress:
+    from tuner.tuning import Progress
+    from tuner.tuning.run import NAIVE
+
+    naive = next((result.seconds for result in results if result.baseline == NAIVE and result.ok), None)
+    return Progress(
+        study=handle.name,
+        layer=handle.layer,
+        environment=handle.environment,
+        space=0,
+        trials=None,
+        seconds=None,
+        known=len(results),
+        naive=naive,
+        best=handle.best(),
+    )
+
+
+def _study_json(handle: StudyHandle, progress: Progress, results: list[Result]) -> dict[str, Any]:
+    from tuner.cli.report import result_json
+
+    numbered = [{"trial": number, **result_json(each, progress)} for number, each in enumerate(results)]
+    return {"study": handle.name, "layer": progress.layer.name, "outcomes": handle.counts(), "trials": numbered}
+
+
+def _show_best(handle: StudyHandle, progress: Progress, results: list[Result], top: int) -> None:
+    from tuner.cli.report import COLUMNS, _speed
+    from tuner.cli.text import table
+
+    machine = handle.environment
+    click.echo(f"{handle.name}: {progress.layer.describe()}")
+    click.echo(f"{machine.model}, {machine.driver}")
+    counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
+    click.echo(f"{len(results)} trials: {counts or 'none yet'}\n")
+    ranked = sorted(((each.seconds, number, each) for number, each in enumerate(results) if each.ok))[:top]
+    rows = [
+        (str(number), *_speed(each, progress), f"{each.configuration.template} {each.baseline}".strip())
+        for _, number, each in ranked
+    ]
+    table("best trials", COLUMNS, rows, left=("template",))
+    best = handle.best()
+    if best:
+        click.echo(f"\nwinner, verified on second inputs and ragged batches:\n{best.configuration}")
+    else:
+        click.echo("\nno verified winner yet; run the study to its end")
+
+
+def _show_failures(handle: StudyHandle, results: list[Result]) -> None:
+    failed = [(number, each) for number, each in enumerate(results) if not each.ok]
+    if not failed:
+        click.echo(f"{handle.name}: none of {len(results)} trials failed")
+    for number, each in failed:
+        click.echo(f"trial {number}: {each.outcome}: {each.configuration}")
+        click.echo("\n".join(f"    {line}" for line in each.text.splitlines()))
+
+
+@click.command()
+@click.argument("study")
+@options.storage
+@options.as_json
+def best(study: str, storage: str, as_json: bool) -> None:
+    """Print the verified best configuration of a study."""
+    from tuner.cli.report import result_json
+    from tuner.cli.text import milliseconds, print_json, spread
+    from tuner.storage import Store
+
+    with Store.open(storage, create=False) as store:
+        handle = store.find_study(study)
+        found = _verified_best(handle)
+        progress = _progress(handle, handle.results())
+    if as_json:
+        print_json({"study": handle.name, **result_json(found, progress)})
+        return
+    click.echo(f"{handle.name}: {milliseconds(found.seconds)} ms +- {spread(found)}")
+    click.echo(str(found.configuration))
+
+
+def _verified_best(handle: StudyHandle) -> Result:
+    found = handle.best()
+    if found is None:
+        raise UsageError(f"study '{handle.name}' has no verified trial; tune run --layer {handle.key.layer} first")
+    return found
+
+
+@click.command()
+@click.argument("study", required=False)
+@click.option("--layer", metavar="NAME", help="The layer's newest study.")
+@click.option("--study", "named", metavar="STUDY", help="A study by name.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Header to write.")
+@options.templates
+@options.storage
+def export(study: str | None, layer: str | None, named: str | None, output: Path | None, **rest: Any) -> None:
+    """Write the verified best configuration as a self-contained header, after compiling and running it once more."""
+    from tuner.exporting import export_best
+
+    wanted = study or named or layer
+    if wanted is None:
+        raise UsageError("export: no study named; give --layer conv2 or --study NAME")
+    path = export_best(wanted, output, rest["storage"], options.chosen_templates(rest["templates"]))
+    click.echo(f"wrote {path}")
+
+
+@click.command()
+@click.option("--port", type=int, metavar="N", help="A free one by default.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@options.storage
+def dashboard(port: int | None, host: str, storage: str) -> None:
+    """Serve optuna-dashboard on the store and print its address; Ctrl-C ends it."""
+    from tuner.dashboard import serve
+
+    serve(storage, host=host, port=port)
+
+
+@click.command()
+@click.argument("study")
+@click.argument("trial", type=int)
+@click.option("--keep-source", type=click.Path(path_type=Path), metavar="FILE", help="Write the rendered source here.")
+@options.templates
+@options.storage
+def replay(study: str, trial: int, keep_source: Path | None, **rest: Any) -> None:
+    """Run one configuration of a study again, verbosely; nothing is stored."""
+    from tuner.cli.replay import replay_trial
+
+    replay_trial(study, trial, keep_source, rest["storage"], options.chosen_templates(rest["templates"]))
+
+
+COMMANDS = (list_studies, show, best, export, dashboard, replay)

@@ -1,0 +1,99 @@
+"""``tune run``: the main job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import options
+from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.tuning import RunOptions
+
+INTERRUPTED = 130
+
+
+@click.command()
+@click.option("--layer", required=True, metavar="NAME|SIZES", help="conv2, fa18/conv2, or C=8,H=32,W=48,M=32,K=3.")
+@options.device
+@click.option("--batch", type=int, metavar="B", help="Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.")
+@options.templates
+@click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
+@click.option("--time", "seconds", type=options.duration, metavar="60s", help="Stop searching after this long.")
+@click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds propose equal configurations.")
+@options.storage
+@options.data
+@click.option("--jobs", type=int, metavar="N", help="Compiling processes; all cores by default.")
+@click.option("--trial-timeout", type=options.duration, metavar="30s", help="Limit of one trial.")
+@click.option("--compile-timeout", type=options.duration, metavar="60s", help="Limit of one compilation.")
+@click.option("--warm-l2", is_flag=True, help="Do not flush the cache between launches.")
+@options.as_json
+def run(**given: Any) -> int:
+    """Tune a layer: search, check, time, and name the fastest correct configuration.
+
+    Stops after about a minute unless --trials or --time say otherwise. Run it again to go on: nothing is measured
+    twice. Ctrl-C stops early and keeps everything.
+    """
+    from tuner.cli.live import observer
+    from tuner.cli.report import print_report, report_json
+    from tuner.cli.text import print_json
+    from tuner.tuning import tune
+
+    asked = _run_options(given)
+    with observer(quiet=given["as_json"]) as watcher:
+        watcher.says(_first_line(asked, given["device"]))
+        report = tune(asked, watcher)
+    if given["as_json"]:
+        print_json(report_json(report))
+    else:
+        print_report(report, asked)
+    return INTERRUPTED if report.reason == "interrupted" else 0
+
+
+def _run_options(given: dict[str, Any]) -> RunOptions:
+    from tuner.devices import check_name, resolve
+    from tuner.layers import find_layer
+    from tuner.protocol import Protocol
+    from tuner.tuning.options import DEFAULT_SECONDS, RunOptions, default_batch
+
+    layer = find_layer(given["layer"], given["batch"])
+    sampler = _sampler(given["sampler"])
+    templates = options.chosen_templates(given["templates"])
+    device = resolve(check_name(given["device"]))
+    if given["batch"] is None and "B=" not in given["layer"]:
+        layer = layer.with_batch(default_batch(layer, device))
+    unbounded = given["trials"] is None and given["seconds"] is None
+    extra = {name: given[name] for name in ("trial_timeout", "compile_timeout", "data", "trials")}
+    if given["jobs"] is not None:
+        extra["jobs"] = given["jobs"]
+    return RunOptions(
+        layer=layer,
+        device=device,
+        templates=templates,
+        storage=given["storage"],
+        sampler=sampler,
+        seed=given["seed"],
+        seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
+        protocol=Protocol(warm_l2=given["warm_l2"]),
+        **extra,
+    )
+
+
+def _sampler(name: str | None) -> str:
+    from tuner.search.samplers import SAMPLERS
+
+    if name is not None and name not in SAMPLERS:
+        raise UsageError(f"sampler '{name}' is unknown; there are: {', '.join(SAMPLERS)}")
+    return name or SAMPLERS[0]
+
+
+def _first_line(asked: RunOptions, device: str) -> str:
+    layer = asked.layer
+    why = " (no NVIDIA GPU found)" if device == "auto" and asked.device == "cpu" else ""
+    return f"{layer.name} on {asked.device}{why}: {layer.describe()}; store {asked.storage}"
+
+
+COMMANDS = (run,)

@@ -1,0 +1,7 @@
+"""The tuning run: propose, compile ahead, check, measure, record, and settle the winner."""
+
+from tuner.tuning.options import RunOptions
+from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
+from tuner.tuning.run import tune
+
+__all__ = ["Costs", "Observer", "Progress", "Report", "RunOptions", "Standing", "tune"]

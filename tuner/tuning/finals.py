@@ -1,0 +1,57 @@
+"""Settle the winner: measure the best again, interleaved, and call a tie what the noise cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tuner.protocol import Verdict
+from tuner.results import Measurement, Result
+from tuner.templates import KernelTemplate
+
+FINALISTS = 5
+ROUNDS = 15
+NOISE = 0.01  # medians closer than this are a tie, however tight their intervals
+MOST_HEATS = 4
+
+Heat = Callable[[Sequence[Result]], list[tuple[float, ...] | Verdict]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The end of the finals: results with their new measurements, the winner and those tied with it first."""
+
+    ranking: tuple[Result, ...]
+    tied: frozenset[str]
+
+
+def complexity(template: KernelTemplate, result: Result) -> int:
+    """Return how far a configuration is from the simplest: the sum of its choices' positions."""
+    given = result.configuration.as_dict()
+    return sum(parameter.choices.index(given[parameter.name]) for parameter in template.parameters)
+
+
+def indistinguishable(one: Measurement, other: Measurement) -> bool:
+    """Whether two interleaved measurements are within the noise of each other."""
+    (low, high), (other_low, other_high) = one.interval, other.interval
+    overlap = low <= other_high and other_low <= high
+    return overlap or abs(one.median - other.median) <= NOISE * min(one.median, other.median)
+
+
+def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Settled:
+    """Order results: the winner (the simplest of those tied with the fastest), the others tied, the rest by median."""
+    by_time = sorted(results, key=lambda result: result.seconds)
+    if not by_time or by_time[0].measurement is None:
+        return Settled(ranking=tuple(by_time), tied=frozenset())
+    fastest = by_time[0].measurement
+    tied = [each for each in by_time if each.measurement and indistinguishable(fastest, each.measurement)]
+    winner = min(tied, key=lambda result: (simplicity(result), result.seconds))
+    ranking = (winner, *(each for each in by_time if each is not winner))
+    keys = frozenset(each.configuration.key for each in tied) if len(tied) > 1 else frozenset[str]()
+    return Settled(ranking=ranking, tied=keys)
+
+
+def finalists(results: Sequence[Result], settled: frozenset[str]) -> list[Result]:
+    """Return the results to measure (again): the fastest, until all of the best five were in the finals."""
+    ok = sorted((result for result in results if result.ok), key=lambda result: result.seconds)[:FINALISTS]
+    return ok if any(result.configuration.key not in settled for result in ok) else []

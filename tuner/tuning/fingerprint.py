@@ -1,0 +1,58 @@
+"""The keys of results and studies: equal only if everything that could change a measurement is equal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from tuner.layers import ConvLayer
+from tuner.protocol import BenchFacts, BenchSpec
+from tuner.render import prelude
+from tuner.results import StudyKey
+from tuner.space import Space
+from tuner.templates import Configuration, KernelTemplate
+
+
+def fingerprint(template: KernelTemplate, configuration: Configuration, spec: BenchSpec, facts: BenchFacts) -> str:
+    """Hash source with its prelude, values, geometry, compiler, device, driver, layer, data, precision and protocol.
+
+    Values are hashed by name, so that adding or reordering a parameter's choices leaves the other results valid.
+    """
+    launch = template.launch_of(configuration, spec.layer)
+    return _hash(
+        [template.source, sorted(configuration.values)],
+        [launch.grid, launch.block, launch.shared_bytes],
+        _surroundings(spec, facts),
+    )
+
+
+def study_key(space: Space, spec: BenchSpec, facts: BenchFacts) -> StudyKey:
+    """Return the identity of a study: its space, its templates' sources, and all that surrounds a measurement."""
+    return StudyKey(
+        layer=spec.layer.name,
+        shape=_shape(spec.layer),
+        device_kind=facts.environment.kind,
+        device_model=facts.environment.model,
+        precision=spec.precision,
+        protocol=spec.protocol.version,
+        space_digest=_hash(space.digest, [part.template.source for part in space.parts], _surroundings(spec, facts)),
+        templates=tuple(part.template.name for part in space.parts),
+    )
+
+
+def _surroundings(spec: BenchSpec, facts: BenchFacts) -> list[object]:
+    machine = facts.environment
+    return [
+        prelude(facts.limits.dialect),
+        [machine.kind, machine.model, machine.driver, machine.toolkit, machine.arch],
+        _shape(spec.layer),
+        [spec.precision, spec.protocol.version, facts.data_digest],
+    ]
+
+
+def _shape(layer: ConvLayer) -> tuple[int, int, int, int, int, int]:
+    return layer.B, layer.C, layer.H, layer.W, layer.M, layer.K
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

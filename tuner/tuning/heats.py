@@ -1,0 +1,82 @@
+"""Run the finals of a study: confirm and measure the best again, interleaved, until the best five have been."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tuner.errors import Rejected
+from tuner.protocol import Task, Verdict
+from tuner.render import render
+from tuner.results import Measurement, Result
+from tuner.tuning.finals import FINALISTS, MOST_HEATS, ROUNDS, complexity, finalists, rank
+from tuner.tuning.progress import Standing
+
+if TYPE_CHECKING:
+    from tuner.tuning.run import Run
+
+
+def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
+    """Return the best five, the winner first; with ``heats=0`` as measured in the search."""
+    started = time.monotonic()
+    settled: frozenset[str] = frozenset()
+    for _ in range(heats):
+        chosen = finalists(list(run.results.values()), settled)
+        if not chosen or not _heat(run, chosen):
+            break
+        settled |= {result.configuration.key for result in chosen}
+    run.writer.flush()
+    run.costs.finals = time.monotonic() - started
+    return _standings(run, settled)
+
+
+def _standings(run: Run, settled: frozenset[str]) -> tuple[Standing, ...]:
+    ok = sorted((each for each in run.results.values() if each.ok), key=lambda result: result.seconds)[:FINALISTS]
+    end = rank(ok, lambda result: complexity(run.space.template(result.configuration.template), result))
+    if not settled:
+        end = replace(end, ranking=tuple(ok), tied=frozenset())
+    elif end.ranking:
+        run.handle.set_winner(end.ranking[0].configuration)
+    return tuple(
+        Standing(
+            result=result,
+            number=run.handle.trial_number(result.configuration),
+            winner=place == 0 and bool(settled),
+            tied=result.configuration.key in end.tied,
+        )
+        for place, result in enumerate(end.ranking)
+    )
+
+
+def _heat(run: Run, chosen: Sequence[Result]) -> bool:
+    """Measure ``chosen`` interleaved and take their new results in; False when the worker could not."""
+    tasks = [task for result in chosen if (task := _task(run, result)) is not None]
+    if len(tasks) != len(chosen):
+        return False
+    ends = run.worker.finals(tasks, ROUNDS)
+    if not ends:
+        run.observer.says("the finals could not be measured; the table shows the search's own measurements")
+        return False
+    for result, end in zip(chosen, ends, strict=True):
+        run.take_in(_after(result, end))
+    return True
+
+
+def _task(run: Run, result: Result) -> Task | None:
+    template = run.space.template(result.configuration.template)
+    rendered = render(template, result.configuration, run.options.layer, run.facts.limits.dialect)
+    try:
+        compiled = run.compiler.result(run.compiler.submit(rendered.source))
+    except Rejected:
+        return None
+    return run.task(result.configuration, rendered, compiled.binary, baseline="final")
+
+
+def _after(result: Result, end: tuple[float, ...] | Verdict) -> Result:
+    if isinstance(end, Verdict):
+        return replace(result, outcome=end.outcome, text=end.text, measurement=None, confirmed=False)
+    telemetry = result.measurement.telemetry if result.measurement else None
+    measured = Measurement(samples=end) if telemetry is None else Measurement(samples=end, telemetry=telemetry)
+    return replace(result, measurement=measured, confirmed=True, reused=False)

@@ -1,0 +1,68 @@
+"""What a tuning run is asked to do."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner.errors import UsageError
+from tuner.layers import FULL_BATCH, ConvLayer
+from tuner.protocol import BenchSpec, Protocol
+from tuner.reference import Precision
+from tuner.templates import KernelTemplate
+
+CPU_SECONDS = 0.05  # a launch on the CPU should stay near this
+CPU_PLAIN_FLOPS = 3.2e9  # what a naive kernel reaches on two cores
+DEFAULT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of one run; ``trials`` and ``seconds`` bound this run, not the study.
+
+    Attributes:
+        device: A resolved device name.
+        trials: New evaluations at most; None: no limit.
+        seconds: Wall-clock seconds of searching at most; None: no limit.
+        jobs: Compiling processes.
+        trial_timeout, compile_timeout: Seconds; None for the rules' own.
+    """
+
+    layer: ConvLayer
+    device: str
+    templates: tuple[KernelTemplate, ...]
+    storage: str
+    sampler: str
+    seed: int = 0
+    trials: int | None = None
+    seconds: float | None = None
+    jobs: int = os.cpu_count() or 1
+    trial_timeout: float | None = None
+    compile_timeout: float | None = None
+    data: Path | None = None
+    precision: Precision = "fp32"
+    protocol: Protocol = field(default_factory=Protocol)
+
+    def __post_init__(self) -> None:
+        for name, value in (("--trials", self.trials), ("--time", self.seconds), ("--jobs", self.jobs)):
+            if value is not None and value <= 0:
+                raise UsageError(f"{name} {value}: nothing could be measured; give a number above 0")
+        for name, limit in (("--trial-timeout", self.trial_timeout), ("--compile-timeout", self.compile_timeout)):
+            if limit is not None and limit <= 0:
+                raise UsageError(f"{name} {limit}: no trial could end in time; give seconds above 0")
+
+    @property
+    def spec(self) -> BenchSpec:
+        return BenchSpec(
+            device=self.device, layer=self.layer, precision=self.precision, data=self.data, protocol=self.protocol
+        )
+
+
+def default_batch(layer: ConvLayer, device: str) -> int:
+    """Return B: the whole test set on a GPU; on the CPU the round number whose naive launch stays near 50 ms."""
+    if device != "cpu":
+        return FULL_BATCH
+    images = CPU_SECONDS * CPU_PLAIN_FLOPS / layer.with_batch(1).flop
+    rounds = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, FULL_BATCH)
+    return max((size for size in rounds if size <= images), default=1)

@@ -1,0 +1,278 @@
+"""The loop: which configurations next, compile them ahead, evaluate each in the worker, store its result."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+
+from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
+from tuner.errors import Rejected, UsageError
+from tuner.protocol import BenchFacts, Task, Verdict, ragged_batches
+from tuner.render import Rendered, render
+from tuner.results import Result
+from tuner.search.candidates import Candidates
+from tuner.search.samplers import make_sampler
+from tuner.space import Space, enumerate_space
+from tuner.storage import LAUNCH, Store, StudyHandle, Writer
+from tuner.templates import Configuration
+from tuner.tuning.carry import carry_over
+from tuner.tuning.fingerprint import fingerprint, study_key
+from tuner.tuning.heats import settle
+from tuner.tuning.options import RunOptions
+from tuner.tuning.progress import Costs, Observer, Progress, Report
+from tuner.tuning.supply import Supply
+from tuner.worker import Worker
+
+DRIFT = 0.05
+NAIVE = "naive 32x32 (B,M,1)"
+AHEAD = 2  # compilations in flight per compiling process
+
+
+def tune(options: RunOptions, observer: Observer) -> Report:
+    """Run a tuning study until its budget is spent, its space is exhausted, or Ctrl-C.
+
+    No configuration can end it: whatever one does is its outcome. Results are in the store when this returns, also
+    after ``KeyboardInterrupt``, which ends the search early and is reported as the reason.
+
+    Raises:
+        UsageError: Something asked for does not exist here; nothing was written.
+        StorageError: The store cannot be opened or written; what was committed stays.
+    """
+    started = time.monotonic()
+    with Worker(options.spec, options.trial_timeout) as worker:
+        space = enumerate_space(options.templates, options.layer, worker.facts.limits)
+        if not len(space):
+            raise UsageError(f"layer {options.layer.name}: no template has a valid configuration on {options.device}")
+        with Store.open(options.storage) as store:
+            handle, news = open_study(store, space, options, worker.facts)
+            for line in news:
+                observer.says(line)
+            run = Run(options, observer, worker, space, handle)
+            run.costs.prepare = time.monotonic() - started
+            return run.to_the_end(started)
+
+
+def open_study(store: Store, space: Space, options: RunOptions, facts: BenchFacts) -> tuple[StudyHandle, list[str]]:
+    """Make or resume the study; a new one takes over results of its siblings that are still valid."""
+    key = study_key(space, options.spec, facts)
+    is_new = all(summary.name != key.name for summary in store.studies())
+    handle = store.study(key, facts.environment, [part.template for part in space.parts])
+    news = carry_over(store, handle, space, options.spec, facts) if is_new else []
+    return handle, news
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A claimed configuration on its way through the compiler."""
+
+    configuration: Configuration
+    baseline: str
+    rendered: Rendered
+    fingerprint: str
+    future: Future[Compiled]
+
+
+class Run:
+    """One run of a study; owns the compile pool and the writer while it lasts."""
+
+    def __init__(
+        self, options: RunOptions, observer: Observer, worker: Worker, space: Space, handle: StudyHandle
+    ) -> None:
+        self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
+        self.facts = worker.facts
+        self.results = {result.configuration.key: result for result in handle.results()}
+        self.new: list[Result] = []
+        self.costs, self.health = Costs(), list[str]()
+        self.progress = Progress(
+            study=handle.name,
+            layer=options.layer,
+            environment=self.facts.environment,
+            space=len(space),
+            trials=options.trials,
+            seconds=options.seconds,
+            known=len(self.results),
+        )
+        for result in self.results.values():
+            self._note_best(result)
+        sampler = make_sampler(options.sampler, Candidates.of(space), options.seed)
+        self.supply = Supply(space, sampler, handle, self.results.values())
+        self.pending: deque[_Candidate] = deque()
+        self._canary = worker.health()
+
+    def to_the_end(self, started: float) -> Report:
+        """Search, try the suspects, settle the winner, and report."""
+        limit = self.options.compile_timeout or COMPILE_SECONDS
+        self.compiler = Compiler(self.facts.environment, self.options.jobs, limit)
+        try:
+            with Writer(self.handle) as self.writer:
+                self._begun = time.monotonic()
+                reason = self._search_or_interrupt()
+                self.writer.flush()
+                best = settle(self) if reason != "interrupted" else settle(self, heats=0)
+            self.handle.note()
+        finally:
+            self.compiler.close()
+        self.costs.total = time.monotonic() - started
+        return Report(
+            progress=self.progress,
+            reason=reason,
+            best=best,
+            baselines=tuple(result for result in self.results.values() if result.baseline),
+            failed=tuple(result for result in self.new if not result.ok),
+            costs=self.costs,
+            health=tuple(self.health),
+        )
+
+    def _search_or_interrupt(self) -> str:
+        try:
+            reason = self._search()
+            self._try_suspects()
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        self.handle.release([candidate.configuration for candidate in self.pending])
+        self.pending.clear()
+        return reason
+
+    def _search(self) -> str:
+        while not (reason := self._budget_spent()):
+            self._fill()
+            if not self.pending:
+                return "exhausted" if self.supply.exhausted else "trials"
+            for candidate in self._compiled():
+                if self._budget_spent() == "time":
+                    self.handle.release([candidate.configuration])
+                    continue
+                self._finish(candidate)
+        return reason
+
+    def _budget_spent(self) -> str:
+        self.progress.elapsed = time.monotonic() - self._begun
+        if self.options.seconds is not None and self.progress.elapsed >= self.options.seconds:
+            return "time"
+        if self.options.trials is not None and self.progress.done >= self.options.trials:
+            return "trials"
+        return ""
+
+    def _fill(self) -> None:
+        """Keep the compilers busy: claim, look for a result that may be reused, submit the rest."""
+        room = AHEAD * self.options.jobs - len(self.pending)
+        if self.options.trials is not None:
+            room = min(room, self.options.trials - self.progress.done - len(self.pending))
+        for configuration, baseline in self.supply.take(room):
+            self._submit(configuration, baseline)
+
+    def _submit(self, configuration: Configuration, baseline: str) -> None:
+        template = self.space.template(configuration.template)
+        rendered = render(template, configuration, self.options.layer, self.facts.limits.dialect)
+        key = fingerprint(template, configuration, self.options.spec, self.facts)
+        future = self.compiler.submit(rendered.source)
+        self.pending.append(_Candidate(configuration, baseline, rendered, key, future))
+
+    def _compiled(self) -> list[_Candidate]:
+        """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish."""
+        started = time.monotonic()
+        if self.facts.shares_host:
+            wait([candidate.future for candidate in self.pending])
+        else:
+            wait([candidate.future for candidate in self.pending], return_when=FIRST_COMPLETED)
+        self.costs.compile_wait += time.monotonic() - started
+        ready = [candidate for candidate in self.pending if candidate.future.done()]
+        if not self.facts.shares_host:
+            ready = ready[:1]  # then the compilers are fed again before the next one is measured
+        self.pending = deque(candidate for candidate in self.pending if candidate not in ready)
+        return ready
+
+    def _finish(self, candidate: _Candidate) -> None:
+        """Evaluate one compiled configuration and hand its result over."""
+        begun = time.time()
+        verdict, compile_seconds = self._verdict(candidate)
+        result = Result(
+            configuration=candidate.configuration,
+            outcome=verdict.outcome,
+            fingerprint=candidate.fingerprint,
+            text=verdict.text,
+            measurement=verdict.measurement,
+            resources=verdict.resources,
+            costs=replace(verdict.costs, compile=compile_seconds),
+            max_error=verdict.max_error,
+            baseline=candidate.baseline,
+            confirmed=verdict.confirmed,
+            started=begun,
+        )
+        self.take_in(result)
+        self.progress.done += 1
+        self.progress.elapsed = time.monotonic() - self._begun
+        self.observer.trial(result, self.progress)
+
+    def _verdict(self, candidate: _Candidate) -> tuple[Verdict, float]:
+        try:
+            compiled = self.compiler.result(candidate.future)
+        except Rejected as error:
+            return Verdict(outcome=error.outcome, text=error.text), 0.0
+        self.handle.mark(candidate.configuration, LAUNCH)
+        restarts, started = self.worker.restarts, time.monotonic()
+        verdict = self.worker.evaluate(
+            self.task(candidate.configuration, candidate.rendered, compiled.binary, candidate.baseline)
+        )
+        spent = time.monotonic() - started
+        measured = verdict.costs.measure
+        self.costs.measure += measured
+        self.costs.check += spent - measured
+        if self.worker.restarts != restarts:
+            verdict = replace(verdict, text=f"{verdict.text}\n{self._check_health()}")
+        return verdict, compiled.seconds
+
+    def task(self, configuration: Configuration, rendered: Rendered, binary: bytes, baseline: str = "") -> Task:
+        """Return the worker's task for one compiled configuration."""
+        template = self.space.template(configuration.template)
+        layer = self.options.layer
+        best = self.progress.best
+        return Task(
+            binary=binary,
+            rendered=rendered,
+            incumbent=best.seconds if best else None,
+            prune=not baseline,
+            confirm=tuple(
+                (batch, template.launch_of(configuration, layer.with_batch(batch))) for batch in ragged_batches(layer.B)
+            ),
+        )
+
+    def _check_health(self) -> str:
+        """Time the reference kernel again after a fault, and say how the device has changed."""
+        now = self.worker.health()
+        if now is None or self._canary is None:
+            line = "health check: the reference kernel could not be timed"
+        else:
+            line = f"health check: the reference kernel takes {now / self._canary:.3f} of its time before"
+            if abs(now / self._canary - 1) <= DRIFT:
+                return line
+        self.health.append(line)
+        self.observer.says(line)
+        return line
+
+    def take_in(self, result: Result) -> None:
+        """Store a result and let best, counts and sampler know."""
+        self.writer.put(result)
+        self.results[result.configuration.key] = result
+        self.new.append(result)
+        self.progress.outcomes[result.outcome] += 1
+        self.supply.learn(result)
+        self._note_best(result)
+
+    def _note_best(self, result: Result) -> None:
+        if result.baseline == NAIVE and result.ok:
+            self.progress.naive = result.seconds
+        if result.ok and (self.progress.best is None or result.seconds < self.progress.best.seconds):
+            self.progress.best = result
+
+    def _try_suspects(self) -> None:
+        """Try what was on the device when an earlier run died: last, and one at a time."""
+        for configuration in self.handle.suspects():
+            if self.space.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
+                continue
+            self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
+            self._submit(configuration, self.results[configuration.key].baseline)
+            for candidate in self._compiled():
+                self._finish(candidate)

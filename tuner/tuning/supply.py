@@ -1,0 +1,79 @@
+"""Where the next configurations come from: the named baselines, then the sampler; each is claimed before its use."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from tuner.results import Result
+from tuner.search.samplers import Sampler
+from tuner.space import Space
+from tuner.storage import COMPILE, StudyHandle
+from tuner.templates import Configuration
+
+Named = tuple[Configuration, str]
+
+
+def baselines(space: Space) -> list[Named]:
+    """Return the named configurations that are valid here, each once, in the templates' order."""
+    found: dict[str, Named] = {}
+    for part in space.parts:
+        for baseline in part.template.baselines:
+            configuration = part.template.configuration(baseline.values)
+            if part.find(configuration) is not None:
+                found.setdefault(configuration.key, (configuration, baseline.name))
+    return list(found.values())
+
+
+class Supply:
+    """Hands out valid configurations that nobody has measured or claimed.
+
+    Args:
+        known: Results the study has already; the sampler learns from them.
+    """
+
+    def __init__(self, space: Space, sampler: Sampler, handle: StudyHandle, known: Iterable[Result]) -> None:
+        self._space, self._sampler, self._handle = space, sampler, handle
+        seen = set()
+        for result in known:
+            seen.add(result.configuration.key)
+            self.learn(result)
+        self._named = deque(named for named in baselines(space) if named[0].key not in seen)
+        self.exhausted = False
+
+    def take(self, count: int) -> list[Named]:
+        """Claim and return up to ``count`` configurations with their baseline names; none when nothing is left."""
+        taken: list[Named] = []
+        while len(taken) < count and not self.exhausted:
+            wanted = self._wanted(count - len(taken))
+            granted = {each.key for each in self._handle.claim([each for each, _ in wanted], stage=COMPILE)}
+            for named in wanted:
+                if named[0].key in granted:
+                    taken.append(named)
+                else:
+                    self._skip(named[0])
+        return taken
+
+    def _wanted(self, count: int) -> list[Named]:
+        named = [self._named.popleft() for _ in range(min(count, len(self._named)))]
+        for configuration, _ in named:
+            self._skip(configuration)
+        proposed = self._sampler.propose(count - len(named)) if len(named) < count else []
+        self.exhausted = not named and not proposed
+        return named + [(self._space[index], "") for index in proposed]
+
+    def _skip(self, configuration: Configuration) -> None:
+        index = self._space.find(configuration)
+        if index is not None:
+            self._sampler.skip(index)
+
+    def learn(self, result: Result) -> None:
+        """Tell the sampler what became of a configuration."""
+        index = self._space.find(result.configuration)
+        if index is None:
+            return
+        measured = result.measurement
+        if not result.ok or measured is None:
+            self._sampler.observe(index, None)
+            return
+        self._sampler.observe(index, measured.median, noise=measured.spread / 1.96, pruned=measured.pruned)
