@@ -124,7 +124,8 @@ def resize_bilinear(images: Bytes, H: int, W: int) -> F32:
     """
     rows, columns = _interpolation(images.shape[-2], H), _interpolation(images.shape[-1], W)
     scaled = images.astype(np.float32) / np.float32(255)
-    resized: F32 = np.matmul(rows, scaled @ columns.T)
+    wide = (scaled.reshape(-1, scaled.shape[-1]) @ columns.T).reshape(*scaled.shape[:-1], W)
+    resized: F32 = np.matmul(rows, wide)
     return resized
 
 
