@@ -48,8 +48,9 @@ _ADD = insert(table(ClaimRow))
 
 
 def select_claims() -> Select[ClaimRow, str]:
-    """Select what ``claim_of`` takes: claim, name of its study."""
-    return select(table(ClaimRow), StudyRow.name.label("study")).join(StudyRow, StudyRow.id == ClaimRow.study_id)
+    """Select what ``claim_of`` takes, oldest first: claim, name of its study."""
+    query = select(table(ClaimRow), StudyRow.name.label("study")).join(StudyRow, StudyRow.id == ClaimRow.study_id)
+    return query.order_by(ClaimRow.id)
 
 
 _HELD = select_claims().where(

@@ -103,8 +103,11 @@ def _inspect_content(path: Path, create: bool) -> None:
     if not head.startswith(_MAGIC):
         raise UsageError(f"storage {path} is not an SQLite database; give another path")
     try:
-        tables = _tables(path)
-        _inspect_size(path, head)
+        journal = Path(f"{path}-wal")
+        has_journal = journal.exists() and journal.stat().st_size > 0
+        if not has_journal:  # else the missing pages may be in it
+            _inspect_size(path, head)
+        tables = _tables(path, has_journal)
     except sqlite3.Error as error:
         raise sqlite_fault(str(path), path, error) from None
     if tables and _OUR_TABLE not in tables and not tables >= _OPTUNA_TABLES:
@@ -114,11 +117,9 @@ def _inspect_content(path: Path, create: bool) -> None:
         raise UsageError(f"storage {path} holds no study of the tuner; start one with `tune run`, or give --storage")
 
 
-def _tables(path: Path) -> set[str]:
+def _tables(path: Path, has_journal: bool) -> set[str]:
     """Read the table names; a file without a journal is read as it lies, so that none appears beside it."""
-    journal = Path(f"{path}-wal")
-    mode = "mode=ro" if journal.exists() and journal.stat().st_size else "immutable=1"
-    uri = f"{path.absolute().as_uri()}?{mode}"
+    uri = f"{path.absolute().as_uri()}?{'mode=ro' if has_journal else 'immutable=1'}"
     with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     return {name for (name,) in rows if not name.startswith("sqlite_")}

@@ -130,4 +130,4 @@ def counts_of(session: Session, study_id: int) -> dict[str, int]:
         .group_by(ResultRow.outcome)
         .order_by(ResultRow.outcome != OK, func.count().desc())
     )
-    return dict(found.tuples().all())
+    return {row[0]: row[1] for row in found}

@@ -94,7 +94,7 @@ class StudyHandle:
     def claims(self) -> list[Claim]:
         """Return what is in flight, by this and other processes."""
         with self.database.reading() as session:
-            rows = session.execute(select_claims().where(ClaimRow.study_id == self.id).order_by(ClaimRow.id))
+            rows = session.execute(select_claims().where(ClaimRow.study_id == self.id))
             return [claim_of(row) for row in rows]
 
     def suspects(self) -> list[Configuration]:
