@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
-from tuner.search.features import encode
+from tuner.search.features import encode, is_word, pairwise
 
 if TYPE_CHECKING:
     from tuner.space import Space
@@ -97,16 +97,25 @@ class Candidates:
             columns.append(np.eye(len(self.names))[self.groups[rows]])
         return np.hstack(columns) if columns else np.zeros((len(rows), 0))
 
+    def codes_of(self, rows: Indices | Sequence[int]) -> Rows:
+        """Return some rows' choices for table look-ups: ``ABSENT`` is one past the last, the template a last column."""
+        rows = np.asarray(rows, dtype=np.int64)
+        sizes = np.array([len(axis.choices) for axis in self.axes], dtype=np.uint8)
+        return np.hstack([np.minimum(self.choices[rows], sizes), self.groups[rows, None]])
+
     @cached_property
-    def scales(self) -> Indices:
-        """Which length scale each feature column has: its own, but one for all columns of a one-hot."""
-        sizes = [[1] * table.shape[1] for _, table in self._tables]
-        for size, (axis, _) in zip(sizes, self._tables, strict=True):
-            if isinstance(self.axes[axis].choices[0], str) and not _is_shape(self.axes[axis]):
-                size[:] = [len(size)]
-        flat = [count for size in sizes for count in size]
-        flat += [len(self.names)] if len(self.names) > 1 else []
-        return np.repeat(np.arange(len(flat)), flat)
+    def distances(self) -> list[tuple[int, Floats]]:
+        """For each feature: its column among the codes, and the distance between each two codes of that column.
+
+        A number and its valuation are two features; a one-hot is a single one.
+        """
+        features = []
+        for axis, table in self._tables:
+            split = [table] if is_word(self.axes[axis].choices) else np.hsplit(table, table.shape[1])
+            features += [(axis, pairwise(part)) for part in split]
+        if len(self.names) > 1:
+            features.append((len(self.axes), pairwise(np.eye(len(self.names)))))
+        return features
 
     @cached_property
     def _tables(self) -> list[tuple[int, Floats]]:
@@ -159,9 +168,3 @@ class Candidates:
     def nearest(self, row: Rows, among: Indices) -> int:
         """Return the row of ``among`` with the fewest differing parameters, the earliest of equals."""
         return int(among[np.argmin(np.count_nonzero(self.choices[among] != row, axis=1))])
-
-
-def _is_shape(axis: Axis) -> bool:
-    from tuner.search.features import shape_of
-
-    return all(shape_of(choice) is not None for choice in axis.choices)

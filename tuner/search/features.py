@@ -17,9 +17,22 @@ def encode(choices: Sequence[int | float | str]) -> Floats:
     shapes = [shape_of(choice) for choice in choices]
     if None not in shapes:
         return np.hstack([_numbers(np.array(side, dtype=float)) for side in zip(*filter(None, shapes), strict=True)])
-    if any(isinstance(choice, str) for choice in choices):
+    if is_word(choices):
         return np.eye(len(choices)) if len(choices) > 2 else np.arange(len(choices), dtype=float)[:, None]
     return _numbers(np.array(choices, dtype=float))
+
+
+def is_word(choices: Sequence[int | float | str]) -> bool:
+    """Tell whether choices have no order: words, or numbers that count 0, 1, 2 and so select a variant."""
+    if any(isinstance(choice, str) for choice in choices):
+        return any(shape_of(choice) is None for choice in choices)
+    return len(choices) > 2 and sorted(map(float, choices)) == list(range(len(choices)))
+
+
+def pairwise(coordinates: Floats) -> Floats:
+    """Return the Euclidean distance between each two rows."""
+    apart = coordinates[:, None, :] - coordinates[None, :, :]
+    return np.asarray(np.sqrt((apart**2).sum(axis=-1)))
 
 
 def shape_of(choice: int | float | str) -> tuple[int, int] | None:

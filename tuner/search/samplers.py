@@ -1,4 +1,4 @@
-"""Which configurations to evaluate next: the contract of all samplers, and those that need no model.
+"""Which configurations to evaluate next: the contract of all samplers, and the two that need no model.
 
 A sampler chooses among the rows of a :class:`Candidates` table, so that it can only ever name a valid configuration.
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tuner.errors import UsageError
 from tuner.search.candidates import Candidates, Indices
 
-SAMPLERS: Final = ("tpe", "anneal", "random", "grid")
+SAMPLERS: Final = ("surrogate", "tpe", "anneal", "random", "grid")
 
 
 class Sampler(Protocol):
@@ -134,4 +134,8 @@ def make_sampler(name: str, candidates: Candidates, seed: int) -> Sampler:
             from tuner.search.anneal import AnnealSampler
 
             return AnnealSampler(candidates, seed)
+        case "surrogate":
+            from tuner.search.surrogate import SurrogateSampler
+
+            return SurrogateSampler(candidates, seed)
     raise UsageError(f"no sampler '{name}'; there are {', '.join(SAMPLERS)}")

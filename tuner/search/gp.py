@@ -1,0 +1,227 @@
+"""A Gaussian process over configurations whose parameters may matter alone, together, or not at all.
+
+The kernel is a product over features of ``1 - share + share * matern(distance / length)``. Multiplied out it is a sum
+over all subsets of features, so it holds main effects, which a few trials show, beside interactions of any order.
+Features have few values, so each factor is a small table and a covariance is a chain of look-ups.
+
+Source:
+    Duvenaud, Nickisch, Rasmussen, "Additive Gaussian Processes", NIPS 2011; Plate, "Accuracy versus interpretability
+    in flexible modeling", 1999 (the tunable share).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.search.candidates import Floats, Rows
+
+JITTER = 1e-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """Normal priors, as (mean, deviation), of the kernel's parameters on their unbounded scales."""
+
+    length: tuple[float, float] = (-0.7, 1.0)
+    share: tuple[float, float] = (0.0, 1.5)
+    noise: tuple[float, float] = (-7.0, 1.5)
+    scale: tuple[float, float] = (0.0, 1.0)
+
+
+class Kernel:
+    """The covariance, its hyperparameters, and their maximum a posteriori estimate."""
+
+    def __init__(self, features: Sequence[tuple[int, Floats]], prior: Prior) -> None:
+        """Take features as :attr:`Candidates.distances` gives them: column, distance between each two codes."""
+        self.features = tuple(features)
+        self.axes = sorted({axis for axis, _ in features})
+        count = len(self.features)
+        priors = [prior.length] * count + [prior.share] * count + [prior.noise, prior.scale]
+        self._mean, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
+        self.theta = self._mean.copy()
+        self._bounds = [(-3.5, 3.5)] * count + [(-6.0, 6.0)] * count + [(-12.0, 0.0), (-4.0, 4.0)]
+        self._tables = self._axis_tables()
+
+    @property
+    def noise(self) -> float:
+        return float(np.exp(self.theta[-2]))
+
+    @property
+    def scale(self) -> float:
+        """Variance of the process at any point."""
+        return float(np.exp(self.theta[-1]))
+
+    def matrix(self, left: Rows, right: Rows) -> Floats:
+        """Return the covariance of each row of ``left`` with each of ``right``, without noise."""
+        result = np.full((len(left), len(right)), self.scale)
+        for axis, table in zip(self.axes, self._tables, strict=True):
+            column = right[:, axis]
+            for position, choice in enumerate(left[:, axis]):
+                result[position] *= table[choice][column]
+        return result
+
+    def fit(self, rows: Rows, target: Floats, noise: Floats, steps: int) -> None:
+        """Move the hyperparameters towards their most probable values, from where they stand."""
+        from scipy.optimize import minimize
+
+        evidence = _Evidence(self, rows, target, noise)
+
+        def loss(theta: Floats) -> tuple[float, Floats]:
+            value, slope = evidence(theta)
+            away = (theta - self._mean) / self._deviation
+            return value + 0.5 * float(away @ away), slope + away / self._deviation
+
+        found = minimize(loss, self.theta, jac=True, method="L-BFGS-B", bounds=self._bounds, options={"maxiter": steps})
+        self.theta = found.x
+        self._tables = self._axis_tables()
+
+    def _axis_tables(self) -> list[Floats]:
+        factors = self.factors(self.theta)[0]
+        return self.by_axis(factors)
+
+    def by_axis(self, factors: Sequence[Floats]) -> list[Floats]:
+        """Multiply the factors of each axis, in the order of ``axes``."""
+        owners = [axis for axis, _ in self.features]
+        return [
+            np.prod([factor for factor, owner in zip(factors, owners, strict=True) if owner == axis], axis=0)
+            for axis in self.axes
+        ]
+
+    def factors(self, theta: Floats) -> tuple[list[Floats], list[Floats], list[Floats]]:
+        """Return each feature's factor, and the slopes of its logarithm by log length and by logit of the share."""
+        count = len(self.features)
+        values, by_length, by_share = [], [], []
+        for (_, distances), length, logit in zip(self.features, theta[:count], theta[count:], strict=False):
+            share = 1 / (1 + np.exp(-logit))
+            reach = np.sqrt(5) * distances / np.exp(length)
+            decay = np.exp(-reach)
+            matern = (1 + reach + reach**2 / 3) * decay
+            value = 1 - share + share * matern + 1e-12
+            values.append(value)
+            by_length.append(share * reach**2 * (1 + reach) / 3 * decay / value)
+            by_share.append(share * (1 - share) * (matern - 1) / value)
+        return values, by_length, by_share
+
+
+class _Evidence:
+    """Negative log likelihood of some data as a function of the hyperparameters, with its gradient.
+
+    Works on the lower triangle. A gradient is first summed over equal pairs of choices, then over the small tables.
+    """
+
+    def __init__(self, kernel: Kernel, rows: Rows, target: Floats, noise: Floats) -> None:
+        self._kernel, self._target, self._noise = kernel, target, noise
+        self._lower = np.tril_indices(len(target))
+        self._diagonal = np.arange(len(target))
+        first, second = rows[self._lower[0]].astype(np.int64), rows[self._lower[1]].astype(np.int64)
+        size = {axis: len(distances) for axis, distances in kernel.features}
+        self._size = size
+        self._pairs = {axis: first[:, axis] * size[axis] + second[:, axis] for axis in kernel.axes}
+        self._weight = np.where(self._lower[0] == self._lower[1], 1.0, 2.0)
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        from scipy.linalg import lapack
+
+        kernel, count = self._kernel, len(self._kernel.features)
+        noise = np.exp(theta[-2])
+        factors, by_length, by_share = kernel.factors(theta)
+        flat = np.full(len(self._lower[0]), np.exp(theta[-1]))
+        for axis, table in zip(kernel.axes, kernel.by_axis(factors), strict=True):
+            flat *= table.ravel()[self._pairs[axis]]
+        covariance: Floats = np.zeros((len(self._target), len(self._target)))
+        covariance[self._lower] = flat
+        covariance[self._diagonal, self._diagonal] += noise + self._noise + JITTER
+        factor, failed = lapack.dpotrf(covariance, lower=1, clean=1)
+        if failed:
+            return 1e10, np.zeros_like(theta)
+        solved, _ = lapack.dpotrs(factor, self._target, lower=1)
+        inverse, _ = lapack.dpotri(factor, lower=1)
+        value = 0.5 * float(self._target @ solved) + float(np.log(np.diag(factor)).sum())
+        slopes = 0.5 * (inverse[self._lower] - solved[self._lower[0]] * solved[self._lower[1]]) * self._weight
+        gradient = np.zeros_like(theta)
+        weighted = slopes * flat
+        for axis, pairs in self._pairs.items():
+            sums = np.bincount(pairs, weighted, minlength=self._size[axis] ** 2)
+            for position, (owner, _) in enumerate(kernel.features):
+                if owner == axis:
+                    gradient[position] = sums @ by_length[position].ravel()
+                    gradient[count + position] = sums @ by_share[position].ravel()
+        gradient[-2] = noise * 0.5 * float(np.trace(inverse) - solved @ solved)
+        gradient[-1] = float(weighted.sum())
+        return value, gradient
+
+
+class Posterior:
+    """What is believed about every row of a pool, kept up to date one known row at a time.
+
+    Shapes:
+        ``_whitened``: (known, pool), grown in place; ``variance``: (pool,).
+    """
+
+    def __init__(self, kernel: Kernel, pool: Rows, known: Rows, noise: Floats) -> None:
+        from scipy.linalg import cholesky, solve_triangular
+
+        self._kernel, self._pool = kernel, pool
+        self.size = count = len(known)
+        room = count + 32
+        self._covariance: Floats = np.zeros((room, room))
+        self._factor: Floats = np.zeros((room, room))
+        self._whitened: Floats = np.zeros((room, len(pool)))
+        self._rows: Rows = np.zeros((room, known.shape[1]), dtype=np.uint8)
+        self._rows[:count] = known
+        self._covariance[:count, :count] = kernel.matrix(known, known) + np.diag(noise + kernel.noise + JITTER)
+        self._factor[:count, :count] = cholesky(self._covariance[:count, :count], lower=True)
+        cross = kernel.matrix(known, pool)
+        self._whitened[:count] = solve_triangular(self._factor[:count, :count], cross, lower=True, check_finite=False)
+        self.variance: Floats = kernel.scale - np.einsum("ij,ij->j", self._whitened[:count], self._whitened[:count])
+
+    def add(self, row: Rows) -> None:
+        """Condition on one more row whose value is still open."""
+        from scipy.linalg import solve_triangular
+
+        if self.size == len(self._rows):
+            self._grow()
+        m = self.size
+        with_known = self._kernel.matrix(row[None], self._rows[:m])[0]
+        own = self._kernel.scale + self._kernel.noise + JITTER
+        left = solve_triangular(self._factor[:m, :m], with_known, lower=True, check_finite=False)
+        last = np.sqrt(max(own - left @ left, 1e-10))
+        fresh = (self._kernel.matrix(row[None], self._pool)[0] - left @ self._whitened[:m]) / last
+        self._covariance[m, :m] = self._covariance[:m, m] = with_known
+        self._covariance[m, m] = own
+        self._factor[m, :m], self._factor[m, m] = left, last
+        self._whitened[m], self._rows[m] = fresh, row
+        self.variance -= fresh**2
+        self.size += 1
+
+    def _grow(self) -> None:
+        room = 2 * len(self._rows)
+        for name in ("_covariance", "_factor", "_whitened", "_rows"):
+            old = getattr(self, name)
+            shape = (room, room) if name in ("_covariance", "_factor") else (room, old.shape[1])
+            new = np.zeros(shape, dtype=old.dtype)
+            new[: len(old), : old.shape[1]] = old
+            setattr(self, name, new)
+
+    def believe(self, target: Floats, known: npt.NDArray[np.bool_]) -> Floats:
+        """Return ``target`` with the rows that are not ``known`` at their own expectation."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        if known.all():
+            return target
+        inner = self._covariance[: self.size, : self.size]
+        solved = cho_solve(cho_factor(inner[np.ix_(known, known)], lower=True), target[known])
+        target = target.copy()
+        target[~known] = inner[np.ix_(~known, known)] @ solved
+        return target
+
+    def mean(self, target: Floats) -> Floats:
+        """Return the pool's expected values, given those of the rows in the order in which they came."""
+        from scipy.linalg import solve_triangular
+
+        whitened = solve_triangular(self._factor[: self.size, : self.size], target, lower=True, check_finite=False)
+        return np.asarray(whitened @ self._whitened[: self.size])
