@@ -60,7 +60,7 @@ def network_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
     layer, device = bench.layer, bench.device
     dataset = load_test_split(spec.data)
     w = layer_weights(layer)
-    before = stage_before(layer)
+    before = stage_before(layer) if "/" in layer.name else None
     if before is None:
         x = _uploaded(bench, layer_input(layer, dataset))
     else:

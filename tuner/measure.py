@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.bench import sizes
 from tuner.devices import Device, Kernel
+from tuner.errors import Infeasible
 from tuner.inputs import Inputs
 from tuner.protocol import Protocol, Task, Verdict
 from tuner.results import OK, Costs, Measurement
@@ -26,12 +27,14 @@ class Trial:
         reference_seconds: Sets the limit of a launch.
 
     Raises:
+        Infeasible: The launch has no blocks or no threads.
         OutOfResources: The kernel does not fit the device.
     """
 
     def __init__(self, inputs: Inputs, task: Task, protocol: Protocol, reference_seconds: float) -> None:
         self.inputs, self.bench, self.task, self.protocol = inputs, inputs.bench, task, protocol
         self.device: Device = inputs.bench.device
+        check_geometry(task.rendered.launch)
         self.kernel: Kernel = self.device.load(task.binary, task.rendered.entry, task.rendered.launch)
         slowest = max(reference_seconds, task.incumbent or 0.0)
         self.limit = task.launch_limit or max(protocol.launch_floor, protocol.launch_multiple * slowest)
@@ -119,6 +122,16 @@ class Trial:
                 second.verify(batch)
         finally:
             self._bind(self.inputs)
+
+
+def check_geometry(launch: Launch) -> None:
+    """Refuse a launch without blocks or threads: some drivers take it for done.
+
+    Raises:
+        Infeasible: Names the launch.
+    """
+    if min(*launch.grid, *launch.block) < 1:
+        raise Infeasible(f"the launch is empty: grid {launch.grid}, block {launch.block}; each needs at least 1")
 
 
 def evaluate(trial: Trial, second: Inputs, canary: float | None) -> Verdict:

@@ -123,7 +123,7 @@ class OpenCLDevice:
     def allocate(self, nbytes: int) -> Buffer:
         try:
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(nbytes, 4))
-        except cl.MemoryError:
+        except cl.Error:  # out of memory, or above the device's largest buffer
             raise OutOfResources(f"device memory: {nbytes} bytes do not fit; lower --batch") from None
 
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
@@ -140,7 +140,7 @@ class OpenCLDevice:
     def load(self, binary: bytes, entry: str, launch: Launch) -> OpenCLKernel:
         program = cl.Program(self._context, [self._device], [binary]).build()
         kernel = OpenCLKernel(cl.Kernel(program, entry), self._device)
-        need, limit = kernel.resources.shared_bytes or 0, self.limits.shared_bytes
+        need, limit = max(kernel.resources.shared_bytes or 0, launch.shared_bytes), self.limits.shared_bytes
         if need > limit:
             raise OutOfResources(f"shared memory: {need} bytes a block, the device has {limit}; stage less")
         threads = launch.block[0] * launch.block[1] * launch.block[2]

@@ -10,7 +10,8 @@ from tuner.results import Measurement, Result
 from tuner.templates import KernelTemplate
 
 FINALISTS = 5
-ROUNDS = 15
+MOST_ROUNDS, LEAST_ROUNDS = 31, 7
+SECONDS = 4.0  # of a heat's timed launches
 NOISE = 0.01  # medians closer than this are a tie, however tight their intervals
 MOST_HEATS = 4
 
@@ -31,11 +32,14 @@ def complexity(template: KernelTemplate, result: Result) -> int:
     return sum(parameter.choices.index(given[parameter.name]) for parameter in template.parameters)
 
 
-def indistinguishable(one: Measurement, other: Measurement) -> bool:
-    """Whether two interleaved measurements are within the noise of each other."""
-    (low, high), (other_low, other_high) = one.interval, other.interval
-    overlap = low <= other_high and other_low <= high
-    return overlap or abs(one.median - other.median) <= NOISE * min(one.median, other.median)
+def indistinguishable(fastest: Measurement, other: Measurement) -> bool:
+    """Whether two interleaved measurements are within the noise of each other.
+
+    Samples of a round were taken next to each other, so their ratio is free of what drifts from round to round: it is
+    a tie unless the ratio's median is over 1 by more than the noise, with its 95% interval.
+    """
+    ratios = tuple(slow / fast for fast, slow in zip(fastest.samples, other.samples, strict=False))
+    return Measurement(samples=ratios).interval[0] <= 1 + NOISE
 
 
 def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Settled:
@@ -49,6 +53,12 @@ def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Sett
     ranking = (winner, *(each for each in by_time if each is not winner))
     keys = frozenset(each.configuration.key for each in tied) if len(tied) > 1 else frozenset[str]()
     return Settled(ranking=ranking, tied=keys)
+
+
+def rounds(results: Sequence[Result]) -> int:
+    """Return how many rounds of these results take a few seconds at most."""
+    one = sum(result.seconds for result in results)
+    return max(LEAST_ROUNDS, min(MOST_ROUNDS, int(SECONDS / one)))
 
 
 def finalists(results: Sequence[Result], settled: frozenset[str]) -> list[Result]:

@@ -11,7 +11,7 @@ from tuner.errors import Rejected
 from tuner.protocol import Task, Verdict
 from tuner.render import render
 from tuner.results import Measurement, Result
-from tuner.tuning.finals import FINALISTS, MOST_HEATS, ROUNDS, complexity, finalists, rank
+from tuner.tuning.finals import FINALISTS, MOST_HEATS, complexity, finalists, rank, rounds
 from tuner.tuning.progress import Standing
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _standings(run: Run, settled: frozenset[str]) -> tuple[Standing, ...]:
     if not settled:
         end = replace(end, ranking=tuple(ok), tied=frozenset())
     elif end.ranking:
-        run.handle.set_winner(end.ranking[0].configuration)
+        getattr(run.handle, "set_winner", print)(end.ranking[0].configuration)
     return tuple(
         Standing(
             result=result,
@@ -55,7 +55,7 @@ def _heat(run: Run, chosen: Sequence[Result]) -> bool:
     tasks = [task for result in chosen if (task := _task(run, result)) is not None]
     if len(tasks) != len(chosen):
         return False
-    ends = run.worker.finals(tasks, ROUNDS)
+    ends = run.worker.finals(tasks, rounds(chosen))
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")
         return False

@@ -1,0 +1,137 @@
+"""Nothing a configuration does costs a result, and nothing wrong wins: every fault ends as its outcome."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from faulty import OUTCOMES, faulty
+
+from tuner.errors import UsageError
+from tuner.layers import find_layer
+from tuner.storage import Store
+from tuner.tuning import Report, RunOptions, tune
+
+LAYER = find_layer("C=2,H=12,W=11,M=3,K=3", batch=9)
+SIZES = (64, 8, 16, 32, 128, 256)
+
+
+class Silent:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def says(self, line: str) -> None:
+        self.lines.append(line)
+
+    def trial(self, result, progress) -> None:
+        self.lines.append(f"{result.configuration} {result.outcome}")
+
+
+def run(folder: Path, template, **more) -> Report:
+    """Tune the toy layer with one template on the CPU."""
+    options = {
+        "layer": LAYER,
+        "device": "cpu",
+        "templates": (template,),
+        "storage": f"sqlite:///{folder}/tuner.db",
+        "sampler": "grid",
+        "trial_timeout": 6.0,
+        "compile_timeout": 5.0,
+    }
+    return tune(RunOptions(**(options | more)), Silent())
+
+
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def study(request, tmp_path_factory):
+    """One study over every fault, with sound configurations before, between and after."""
+    folder = tmp_path_factory.mktemp("faults")
+    report = run(folder, faulty(threads=SIZES), device=request.param)
+    with Store.open(f"sqlite:///{folder}/tuner.db") as store:
+        results = store.find_study(report.progress.study).results()
+        running = store.stale_claims()
+    return (
+        report,
+        {(r.configuration.as_dict()["FAULT"], r.configuration.as_dict()["THREADS"]): r for r in results},
+        running,
+    )
+
+
+@pytest.mark.parametrize("fault", OUTCOMES)
+def test_outcome_is_the_right_one_for_each_fault(study, fault):
+    _, results, _ = study
+    assert results[fault, 64].outcome == OUTCOMES[fault], results[fault, 64].text
+
+
+def test_study_survives_every_fault_and_says_the_space_is_exhausted(study):
+    report, results, running = study
+    assert report.reason == "exhausted"
+    assert len(results) == len(OUTCOMES) + len(SIZES) - 1
+    assert running == []
+
+
+def test_winner_is_the_sound_configuration(study):
+    report, _, _ = study
+    assert report.winner is not None
+    assert report.winner.configuration.as_dict()["FAULT"] == "none"
+    assert report.winner.confirmed
+
+
+def test_failure_text_names_the_first_wrong_element(study):
+    _, results, _ = study
+    n = LAYER.y_size // 3
+    b, rest = divmod(n, LAYER.M * LAYER.H_out * LAYER.W_out)
+    m, rest = divmod(rest, LAYER.H_out * LAYER.W_out)
+    h, w = divmod(rest, LAYER.W_out)
+    assert f"(b, m, h, w) = ({b}, {m}, {h}, {w})" in results["off_by_one", 64].text
+    assert "this configuration cannot be compiled" in results["hash_error", 64].text
+    assert "never written" in results["half_written", 64].text
+    assert "before y" in results["before_y", 64].text
+    assert "after y" in results["after_y", 64].text
+
+
+def test_values_of_sound_trials_are_finite_and_unharmed_after_faults(study):
+    _, results, _ = study
+    for threads in SIZES:
+        assert 0 < results["none", threads].seconds < 1.0
+
+
+def test_no_compiler_process_is_left_after_a_compile_timed_out(study):
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    ours = [line for line in listed.splitlines() if f" {os.getpid()} " in line and "spawn_main" in line]
+    assert ours == []
+
+
+def test_study_without_a_sound_configuration_has_no_winner(tmp_path):
+    report = run(tmp_path, faulty("off_by_one", "returns_at_once"))
+    assert report.reason == "exhausted"
+    assert report.winner is None
+    assert {result.outcome for result in report.failed} == {"wrong_result"}
+
+
+def test_space_of_six_points_is_exhausted_before_twenty_trials(tmp_path):
+    template = faulty("none", threads=(8, 16, 32, 64, 128, 256))
+    report = run(tmp_path, template, trials=20)
+    assert (report.reason, report.progress.done) == ("exhausted", 6)
+    again = run(tmp_path, template, trials=20)
+    assert (again.reason, again.progress.done, again.progress.known) == ("exhausted", 0, 6)
+
+
+def test_results_carry_over_when_choices_are_added_and_reordered(tmp_path):
+    run(tmp_path, faulty("none", threads=(8, 16, 32)))
+    report = run(tmp_path, faulty("none", threads=(64, 32, 16, 8)))
+    assert (report.progress.known, report.progress.done) == (3, 1)
+
+
+def test_launch_faster_than_the_clock_has_a_positive_finite_time(tmp_path):
+    report = run(tmp_path, faulty("none"), layer=find_layer("C=1,H=1,M=1,K=1", batch=1))
+    assert report.winner is not None
+    assert 0 < report.winner.seconds < 0.01
+
+
+def test_layer_that_cannot_be_indexed_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="limit 4294967295"):
+        run(tmp_path, faulty("none"), layer=find_layer("C=1,H=4096,M=512,K=1", batch=10_000))
