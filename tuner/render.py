@@ -63,7 +63,7 @@ def _define(parameter: Parameter, value: Choice) -> list[str]:
     if isinstance(value, int):
         return [f"#define {parameter.name} {value}"]
     words = [choice for choice in parameter.choices if isinstance(choice, str)]
-    lines = [f"#define {enumerator(parameter.name, word)} {number}" for number, word in enumerate(words)]
+    lines = [f"#define {enumerator(parameter.name, word)} {number}" for number, word in enumerate(words, start=1)]
     return [*lines, f"#define {parameter.name} {enumerator(parameter.name, value)}"]
 
 
