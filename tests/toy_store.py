@@ -17,7 +17,8 @@ REQUIRE(TILE_WIDTH * TILE_WIDTH <= 1024, "a block has more threads than the devi
 __device__ int toy_tiles(int size) { return (size + TILE_WIDTH - 1) / TILE_WIDTH; }
 
 __global__ void conv_forward(GLOBAL const float *__restrict__ x, CONSTANT const float *__restrict__ w,
-                             GLOBAL float *__restrict__ y, const int B) {
+                             GLOBAL float *__restrict__ y,
+                             int B, int C, int H, int W, int M, int K) {
     SHARED_MEMORY(float, tile, TILE_WIDTH * TILE_WIDTH * PADDING);
     const int tiles_w = toy_tiles(W_OUT);
     const int h = (int)(blockIdx.z / tiles_w) * TILE_WIDTH + threadIdx.y;

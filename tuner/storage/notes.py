@@ -42,12 +42,12 @@ def read_note(session: Session, optuna_id: int) -> str:
     return "".join(part for _, part in parts)
 
 
-def resume_command(key: StudyKey) -> str:
-    """Return the command line that goes on with this study."""
+def resume_command(key: StudyKey, device: str) -> str:
+    """Return the command line that goes on with this study on ``device``."""
     layer = key.layer
     if "/" not in layer:
         layer = ",".join(f"{name}={size}" for name, size in zip("CHWMK", key.shape[1:], strict=True))
-    return f"tune run {layer} --device {key.device_kind} --batch {key.shape[0]}"
+    return f"tune run --layer {layer} --device {device} --batch {key.shape[0]}"
 
 
 def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Result | None) -> str:
@@ -67,8 +67,8 @@ def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], 
             f"- **Device:** {environment.device}, {environment.model}, driver {environment.driver}, "
             f"{environment.toolkit}, {environment.arch}",
             f"- **Templates:** {', '.join(key.templates)}; measurement protocol {key.protocol}",
-            f"- **Resume:** `{resume_command(key)}`",
-            f'- **Export the winner:** `tune export "{key.name}"`',
+            f"- **Resume:** `{resume_command(key, environment.device)}`",
+            f'- **Export the winner:** `tune export --study "{key.name}"`',
             "",
         )
     )

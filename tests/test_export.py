@@ -1,0 +1,338 @@
+"""The exported header: it compiles, alone and beside another, and launches what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_store import ENVIRONMENT, TOY, toy_configuration, toy_failure, toy_ok
+
+from tuner.errors import StorageError, UsageError
+from tuner.export import Winner, render_header, write_header
+from tuner.export.geometry import GridRule, find_geometry
+from tuner.layers import LAYERS, ConvLayer, find_layer
+from tuner.results import Environment
+from tuner.templates import Configuration, KernelTemplate, Launch, builtin_templates
+
+CUDA_ENVIRONMENT = dataclasses.replace(
+    ENVIRONMENT, device="cuda:0", kind="cuda", model="NVIDIA H200", driver="570.1", toolkit="nvcc 13.0", arch="sm_90"
+)
+BATCHES = (1, 2, 7, 8, 9, 33, 100, 10_000, 70_001, 100_000)
+needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc is not installed")
+needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
+
+
+def winner(
+    layer: str = "sp18/conv2",
+    environment: Environment = CUDA_ENVIRONMENT,
+    template: KernelTemplate = TOY,
+    configuration: Configuration | None = None,
+) -> Winner:
+    result = dataclasses.replace(
+        toy_ok(3, 1e-3, confirmed=True), configuration=configuration or template.configuration({})
+    )
+    return Winner(
+        result=result,
+        layer=find_layer(layer),
+        environment=environment,
+        template=template,
+        study=f"{layer} study",
+        trial=42,
+        command=f"tune run --layer {layer}",
+        tolerance=1e-4,
+        naive_seconds=8e-3,
+        options="-cl-std=CL1.2 -cl-mad-enable",
+    )
+
+
+def compiled(folder: Path, name: str, text: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """Write a source file and compile it; a failure shows the compiler's words."""
+    (folder / name).write_text(text)
+    done = subprocess.run([*command, name], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done
+
+
+def header(folder: Path, name: str, wanted: Winner) -> str:
+    write_header(folder / name, render_header(wanted))
+    return (folder / name).read_text()
+
+
+# What it says
+
+
+def test_header_says_where_it_comes_from() -> None:
+    text = render_header(winner())
+    for needed in (
+        "sp18/conv2 forward",
+        "1 ms (median of 11 launches, 95% interval",
+        "8 times over the naive kernel (8 ms)",
+        "at most 1e-05, allowed 0.0001",
+        "NVIDIA H200, driver 570.1, sm_90",
+        "trial 42",
+        "tune run --layer sp18/conv2",
+        "#define SP18_CONV2_TILE_WIDTH 8",
+        '#define SP18_CONV2_GRID_LAYOUT "B,M"',
+        "#ifndef SP18_CONV2_FORWARD_H",
+    ):
+        assert needed in text
+
+
+def test_header_of_own_layer_has_a_prefix_of_its_own() -> None:
+    text = render_header(winner("C=8,H=32,W=48,M=32,K=3"))
+    assert "#define C8H32W48M32K3_W_OUT 46" in text
+
+
+@pytest.mark.parametrize("wrong", [toy_failure(0, "wrong_result"), toy_ok(0, pruned=True)], ids=["failed", "pruned"])
+def test_result_without_a_full_measurement_is_not_exported(wrong: object) -> None:
+    with pytest.raises(UsageError, match="is not a full result"):
+        render_header(dataclasses.replace(winner(), result=wrong))  # type: ignore[arg-type]
+
+
+# Geometry
+
+
+def launching(grid: object) -> KernelTemplate:
+    return dataclasses.replace(TOY, launch=lambda p, layer: Launch(grid=grid(layer.B), block=(32, 1, 1)))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("grid", "rule", "text"),
+    [
+        (lambda B: B, GridRule(1, 1), "(B)"),
+        (lambda B: 16, GridRule(16), "16"),
+        (lambda B: 16 * B, GridRule(16, 1), "(16 * ((B)))"),
+        (lambda B: -(-B // 8), GridRule(1, 1, 8), "(((B) + 7) / 8)"),
+        (lambda B: 6 * -(-B // 4), GridRule(6, 1, 4), "(6 * (((B) + 3) / 4))"),
+        (lambda B: min(-(-B * 26 // 32), 65535), GridRule(1, 13, 16, 65535), None),
+        (lambda B: min(B, 1024), GridRule(1, 1, 1, 1024), "(((B)) < 1024 ? ((B)) : 1024)"),
+        (lambda B: B.bit_length(), None, None),
+    ],
+    ids=["B", "constant", "linear", "ceil", "times ceil", "rows capped", "capped", "no rule"],
+)
+def test_grid_rule_is_found(grid: object, rule: GridRule | None, text: str | None) -> None:
+    template = launching(lambda B: (grid(B), 3, 1))  # type: ignore[operator]
+    found = find_geometry(template, TOY.configuration({}), LAYERS["sp18/conv2"])
+    if rule is None:
+        assert found.rules is None
+        assert found.launch.grid == (14, 3, 1)
+        return
+    assert found.rules
+    assert found.rules[0] == rule
+    if text:
+        assert found.rules[0].text() == text
+
+
+def test_grid_rule_in_words() -> None:
+    assert GridRule(6, 1, 4).words() == "6 * ceil(B / 4)"
+    assert GridRule(1, 13, 16, 65535).words() == "ceil(B * 13 / 16), at most 65535"
+
+
+def test_header_without_a_rule_is_for_its_batch_alone() -> None:
+    text = render_header(winner(template=launching(lambda B: (B.bit_length(), 1, 1))))
+    assert "for B = 10000 and no other" in text
+    assert "if (B != SP18_CONV2_B) return cudaErrorInvalidValue;" in text
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", sorted(builtin_templates()))
+def test_macros_give_the_templates_own_geometry(name: str, tmp_path: Path) -> None:
+    """Compiled as C without nvcc: the macros and nothing else are there."""
+    template = builtin_templates()[name]
+    configurations = [template.configuration(baseline.values) for baseline in template.baselines]
+    for number, configuration in enumerate(configurations or [template.configuration({})]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        header(folder, "conv2.h", winner(template=template, configuration=configuration))
+        program = (
+            '#include <stdio.h>\n#include "conv2.h"\nint main(void) { int B;\nwhile (scanf("%d", &B) == 1) printf('
+        )
+        program += (
+            '"%d %d %d\\n", SP18_CONV2_LAUNCH_GRID_X(B), SP18_CONV2_LAUNCH_GRID_Y(B), SP18_CONV2_LAUNCH_GRID_Z(B)'
+        )
+        compiled(folder, "grid.c", program + ");\nreturn 0; }\n", "gcc", "-std=c99", "-Wall", "-Wextra")
+        asked = "\n".join(map(str, BATCHES))
+        done = subprocess.run([folder / "a.out"], input=asked, capture_output=True, text=True, check=True, timeout=60)
+        given = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+        layer = LAYERS["sp18/conv2"]
+        assert given == [template.launch_of(configuration, layer.with_batch(B)).grid for B in BATCHES], configuration
+
+
+# CUDA
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", ["toy", *sorted(builtin_templates())])
+def test_two_headers_compile_in_one_file(name: str, tmp_path: Path) -> None:
+    template = {"toy": TOY, **builtin_templates()}[name]
+    header(tmp_path, "one.h", winner("sp18/conv2", template=template))
+    header(tmp_path, "two.h", winner("fa18/conv1"))
+    text = '#define TILE 1\n#include "one.h"\n#include "two.h"\n#include "one.h"\n'
+    text += "int run(const float *x, const float *w, float *y) {\n"
+    text += "    return sp18_conv2_forward_launch(x, w, y, 5, 0) + fa18_conv1_forward_launch(x, w, y, 5, 0);\n}\n"
+    text += "#if defined GLOBAL || defined TILE_WIDTH || defined LAYER_C || defined COPY || defined UNROLL\n"
+    text += "#error a word is left over\n#endif\n"
+    compiled(tmp_path, "both.cu", text, "nvcc", "-arch=sm_90", "-c")
+
+
+@needs_nvcc
+def test_header_in_two_files_links_with_static_linkage(tmp_path: Path) -> None:
+    header(tmp_path, "one.h", winner(configuration=toy_configuration(383)))  # 256 KB of shared memory: needs consent
+    assert "cudaFuncAttributeMaxDynamicSharedMemorySize" in (tmp_path / "one.h").read_text()
+    text = '#define SP18_CONV2_LINKAGE static\n#include "one.h"\n'
+    use = "(const float *x, float *y) { return sp18_conv2_forward_launch(x, x, y, 5, 0); }\n"
+    (tmp_path / "a.cu").write_text(f"{text}int a{use}")
+    compiled(tmp_path, "b.cu", f"{text}int b{use}int main() {{ return 0; }}\n", "nvcc", "-arch=sm_90", "a.cu")
+
+
+def test_constant_weights_are_copied_only_where_they_are_used() -> None:
+    direct = builtin_templates()["direct"]
+    for where, copied in (("constant", True), ("global", False)):
+        text = render_header(winner(template=direct, configuration=direct.configuration({"WEIGHTS": where})))
+        assert ("cudaMemcpyToSymbolAsync" in text) is copied
+        assert ("__constant__ float w_constant" in text) is copied
+
+
+MAIN = """
+#include <cstdio>
+#include <cmath>
+#include <vector>
+#include "one.h"
+int main()
+{
+    const int B = 33, C = SP18_CONV2_C, H = SP18_CONV2_H, W = SP18_CONV2_W, M = SP18_CONV2_M, K = SP18_CONV2_K;
+    const int H_out = SP18_CONV2_H_OUT, W_out = SP18_CONV2_W_OUT;
+    std::vector<float> x(B * C * H * W), w(M * C * K * K), y(B * M * H_out * W_out, NAN);
+    unsigned seed = 1;
+    for (float &v : x) v = (seed = seed * 1664525u + 1013904223u) / 4294967296.0f - 0.5f;
+    for (float &v : w) v = (seed = seed * 1664525u + 1013904223u) / 4294967296.0f - 0.5f;
+    float *dx, *dw, *dy;
+    cudaMalloc(&dx, x.size() * 4); cudaMalloc(&dw, w.size() * 4); cudaMalloc(&dy, y.size() * 4);
+    cudaMemcpy(dx, x.data(), x.size() * 4, cudaMemcpyHostToDevice);
+    cudaMemcpy(dw, w.data(), w.size() * 4, cudaMemcpyHostToDevice);
+    cudaMemcpy(dy, y.data(), y.size() * 4, cudaMemcpyHostToDevice);
+    cudaError_t error = sp18_conv2_forward_launch(dx, dw, dy, B, 0);
+    if (error == cudaSuccess) error = cudaDeviceSynchronize();
+    if (error != cudaSuccess) { printf("%s\\n", cudaGetErrorString(error)); return 1; }
+    cudaMemcpy(y.data(), dy, y.size() * 4, cudaMemcpyDeviceToHost);
+    double worst = 0;
+    for (int i = 0; i < B * M * H_out * W_out; i++) {
+        int v = i % W_out, h = i / W_out % H_out, m = i / W_out / H_out % M, b = i / W_out / H_out / M;
+        double sum = 0;
+        for (int c = 0; c < C; c++) for (int p = 0; p < K; p++) for (int q = 0; q < K; q++)
+            sum += (double)x[((b * C + c) * H + h + p) * W + v + q] * w[((m * C + c) * K + p) * K + q];
+        double off = std::fabs(sum - y[i]);
+        if (!(off <= worst)) worst = off;
+    }
+    printf("%g\\n", worst);
+    return worst < 1e-4 ? 0 : 1;
+}
+"""
+
+
+@pytest.mark.gpu
+@needs_nvcc
+@pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="no NVIDIA driver")
+@pytest.mark.parametrize("name", sorted(builtin_templates()))
+def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
+    template = builtin_templates()[name]
+    for number, values in enumerate(({}, {"WEIGHTS": "constant"}, {"GRID_LAYOUT": "giant"})):
+        try:
+            configuration = template.configuration(values)
+        except UsageError:
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        header(folder, "one.h", winner(template=template, configuration=configuration))
+        compiled(folder, "main.cu", MAIN, "nvcc", "-arch=native")
+        done = subprocess.run([folder / "a.out"], capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, f"{configuration}: {done.stdout}{done.stderr}"
+
+
+# OpenCL
+
+
+@needs_gcc
+def test_opencl_headers_compile_as_c99(tmp_path: Path) -> None:
+    header(tmp_path, "one.h", winner(environment=ENVIRONMENT))
+    header(tmp_path, "two.h", winner("fa18/conv1", ENVIRONMENT))
+    text = '#include "one.h"\n#include "two.h"\nint main(void) { return (int)sizeof sp18_conv2_source; }\n'
+    compiled(tmp_path, "both.c", text, "gcc", "-std=c99", "-Wall", "-Wextra", "-c")
+
+
+@needs_gcc
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_opencl_header_computes_the_layer(tmp_path: Path) -> None:
+    """A C program prints the header's source and geometry; PoCL runs them."""
+    cl = pytest.importorskip("pyopencl")
+    layer = dataclasses.replace(LAYERS["sp18/conv2"], B=3)
+    header(tmp_path, "one.h", dataclasses.replace(winner(environment=ENVIRONMENT), layer=layer))
+    text = '#include <stdio.h>\n#include "one.h"\nint main(void) { size_t g[3], l[3]; sp18_conv2_global(3, g);\n'
+    text += 'sp18_conv2_local(l); printf("%zu %zu %zu %zu %zu %zu\\n", g[0], g[1], g[2], l[0], l[1], l[2]);\n'
+    compiled(tmp_path, "show.c", text + "puts(sp18_conv2_source); return 0; }\n", "gcc", "-std=c99", "-Wall")
+    shown = subprocess.run([tmp_path / "a.out"], capture_output=True, text=True, check=True, timeout=60).stdout
+    sizes, _, source = shown.partition("\n")
+    numbers = tuple(map(int, sizes.split()))
+    y, expected = opencl_output(cl, source, numbers, layer)
+    np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+def opencl_output(cl: object, source: str, sizes: tuple[int, ...], layer: ConvLayer) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, layer.x_shape).astype(np.float32)
+    w = rng.uniform(-1, 1, layer.w_shape).astype(np.float32)
+    y = np.full(layer.y_shape, np.nan, dtype=np.float32)
+    context = cl.create_some_context(interactive=False)  # type: ignore[attr-defined]
+    queue = cl.CommandQueue(context)  # type: ignore[attr-defined]
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR  # type: ignore[attr-defined]
+    buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (x, w, y)]  # type: ignore[attr-defined]
+    program = cl.Program(context, source).build(["-cl-std=CL1.2"])  # type: ignore[attr-defined]
+    numbers = [np.int32(getattr(layer, size)) for size in ("B", "C", "H", "W", "M", "K")]
+    kernel = cl.Kernel(program, "sp18_conv2_forward")  # type: ignore[attr-defined]
+    kernel(queue, sizes[:3], sizes[3:], *buffers, *numbers)
+    cl.enqueue_copy(queue, y, buffers[2]).wait()  # type: ignore[attr-defined]
+    patches = np.lib.stride_tricks.sliding_window_view(x, (layer.K, layer.K), axis=(2, 3))
+    return y, np.einsum("bchwpq,mcpq->bmhw", patches.astype(np.float64), w.astype(np.float64), optimize=True)
+
+
+# Writing
+
+
+def test_header_replaces_the_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "conv2.h"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_header(path, "new\n")
+    assert path.read_text() == "new\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in tmp_path.iterdir()] == ["conv2.h"]
+
+
+@pytest.mark.parametrize("where", ["", "missing/conv2.h"], ids=["folder", "no folder"])
+def test_header_in_no_place_is_one_line(where: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        write_header(tmp_path / where, "text")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_header_on_a_full_disk_leaves_the_old_one(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        write_header(disk / "conv2.h", "old\n")
+        with pytest.raises(StorageError, match="No space left") as caught:
+            write_header(disk / "conv2.h", "x" * 100_000)
+        assert "\n" not in str(caught.value)
+        assert (disk / "conv2.h").read_text() == "old\n"
+        assert [entry.name for entry in disk.iterdir()] == ["conv2.h"]
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)

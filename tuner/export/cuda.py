@@ -1,0 +1,128 @@
+"""The CUDA half of a header: the kernel in a namespace of its own, and a function that launches it."""
+
+from __future__ import annotations
+
+import re
+
+from tuner.export.geometry import Geometry
+
+_STATIC_SHARED = 48 * 1024  # more needs the kernel's consent
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_HELPER = re.compile(r"^(?=__device__[^;={\n]*\()(?![^(\n]*\b(?:__forceinline__|inline|static)\b)", re.MULTILINE)
+_CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)\(.*\n", re.MULTILINE)
+
+
+def usage(prefix: str, entry: str, geometry: Geometry) -> tuple[str, ...]:
+    """Return the example for the header's comment."""
+    return (
+        "Use, in a .cu file (nvcc -c; x, w and y are device pointers):",
+        "",
+        f'    #include "{prefix.lower()}.h"',
+        f"    cudaError_t error = {entry}_launch(x, w, y, B, stream);",
+        '    if (error != cudaSuccess) fprintf(stderr, "%s\\n", cudaGetErrorString(error));',
+        "    cudaStreamSynchronize(stream);",
+        "",
+        f"Define {prefix}_LINKAGE as static before the include to use it in several .cu files of one program.",
+    )
+
+
+def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry) -> str:
+    """Return the kernel and its host functions, for nvcc only; other compilers see the macros above."""
+    constant = _weights_in_constant(source)
+    if not constant:  # without the words, a kernel that did use constant memory would not compile
+        source = _CONSTANT_WORDS.sub("", source)
+    names = list(dict.fromkeys(_DEFINE.findall(source)))
+    return "\n".join(
+        (
+            "#ifdef __CUDACC__",
+            "#include <cuda_runtime.h>",
+            "",
+            f"#ifndef {prefix}_LINKAGE",
+            f'#define {prefix}_LINKAGE extern "C"  // an unmangled name, for cuModuleGetFunction',
+            "#endif",
+            "",
+            f"namespace {prefix.lower()} {{",
+            "",
+            _linked(prefix, source).strip(),
+            "",
+            f"}}  // namespace {prefix.lower()}",
+            "",
+            "// The words above were this kernel's alone.",
+            *(f"#undef {name}" for name in names),
+            "",
+            *_host(prefix, entry, geometry, constant),
+            "",
+            "#endif  // __CUDACC__",
+            "",
+        )
+    )
+
+
+def _linked(prefix: str, source: str) -> str:
+    """Let several .cu files hold this source: the kernel's linkage is the user's choice, helpers are inline."""
+    source = _HELPER.sub("inline ", source)
+    return re.sub(r"^__global__", f"{prefix}_LINKAGE __global__", source, flags=re.MULTILINE)
+
+
+def _weights_in_constant(source: str) -> bool:
+    """Tell whether the kernel reads w from constant memory: it may, and its parameter WEIGHTS, if any, says so."""
+    uses = len(re.findall(r"\bWEIGHTS_IN_CONSTANT\b", source)) > 1  # once is the definition of the word
+    chosen = re.search(r"^#define WEIGHTS (\w+)$", source, re.MULTILINE)
+    return uses and (chosen is None or chosen[1] == "WEIGHTS_CONSTANT")
+
+
+def _host(prefix: str, entry: str, geometry: Geometry, constant: bool) -> list[str]:
+    lines = [
+        f"static inline dim3 {prefix.lower()}_grid(int B)",
+        "{",
+        f"    return dim3({', '.join(f'{prefix}_LAUNCH_GRID_{axis}(B)' for axis in 'XYZ')});",
+        "}",
+        "",
+        f"static inline dim3 {prefix.lower()}_block()",
+        "{",
+        f"    return dim3({', '.join(f'{prefix}_LAUNCH_THREADS_{axis}' for axis in 'XYZ')});",
+        "}",
+        "",
+    ]
+    if constant:
+        target = f"{prefix.lower()}::w_constant"
+        lines += [
+            "// The kernel reads w from constant memory: w_constant must hold it before the launch, as this copy does.",
+            f"static inline cudaError_t {prefix.lower()}_set_weights(const float *w, cudaStream_t stream)",
+            "{",
+            f"    return cudaMemcpyToSymbolAsync({target}, w, sizeof {target}, 0,",
+            "                                   cudaMemcpyDeviceToDevice, stream);",
+            "}",
+            "",
+        ]
+    return lines + _launcher(prefix, entry, geometry, constant)
+
+
+def _launcher(prefix: str, entry: str, geometry: Geometry, constant: bool) -> list[str]:
+    lower = prefix.lower()
+    kernel = f"{lower}::{entry}"
+    sizes = ", ".join(f"{prefix}_{size}" for size in "CHWMK")
+    before: list[str] = []
+    if geometry.launch.shared_bytes > _STATIC_SHARED:
+        before += [
+            "    // More than 48 KB of shared memory: the kernel has to be told that it may.",
+            f"    error = cudaFuncSetAttribute((const void *){kernel}, cudaFuncAttributeMaxDynamicSharedMemorySize,",
+            f"                                 {prefix}_LAUNCH_SHARED_BYTES);",
+            "    if (error != cudaSuccess) return error;",
+        ]
+    if constant:
+        before += [f"    error = {lower}_set_weights(w, stream);", "    if (error != cudaSuccess) return error;"]
+    if not geometry.rules:
+        before += [f"    if (B != {prefix}_B) return cudaErrorInvalidValue;"]
+    return [
+        "// Start the kernel for B images and return at once; x, w and y are device pointers.",
+        f"static inline cudaError_t {entry}_launch(",
+        "    const float *x, const float *w, float *y, int B, cudaStream_t stream)",
+        "{",
+        *(["    cudaError_t error = cudaSuccess;"] if any("error" in line for line in before) else []),
+        *before,
+        f"    {kernel}<<<{lower}_grid(B), {lower}_block(), {prefix}_LAUNCH_SHARED_BYTES, stream>>>(",
+        f"        x, w, y, B, {sizes});",
+        "    return cudaGetLastError();",
+        "}",
+    ]
