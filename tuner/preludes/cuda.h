@@ -10,6 +10,8 @@
 
 // What the device allows, as far as the compiler knows it; REQUIRE repeats a template's constraints.
 #define WARP 32
+#define MAX_REGISTERS 255                         // of a thread, 65536 of a block
+#define BLOCK_REGISTERS 65536
 #define MAX_THREADS 1024
 #define MAX_CONSTANT_BYTES 65536
 #ifndef __CUDA_ARCH__
@@ -28,19 +30,23 @@
 #define REQUIRE(condition, reason) static_assert(condition, reason)
 
 #define PRAGMA(text) _Pragma(#text)
-#define UNROLLED(n) PRAGMA(unroll n)              // unroll the next loop n times; 1 keeps it rolled
+#define UNROLLED(n) PRAGMA(unroll (n))            // unroll the next loop n times; 1 keeps it rolled
 
-// Words copied at once: COPY(4, to, from) is one 128-bit load and store, both sides 16-byte aligned.
+// Words copied at once, by width (4: one 128-bit load and store, both sides 16-byte aligned).
 #define COPY1(to, from) (*(to) = *(from))
 #define COPY2(to, from) (*(float2 *)(to) = *(const float2 *)(from))
 #define COPY4(to, from) (*(float4 *)(to) = *(const float4 *)(from))
-#define STREAM1(to, from) __stcs(to, *(from))     // a store that does not stay in the caches
+#define STREAM1(to, from) __stcs(to, *(from))
 #define STREAM2(to, from) __stcs((float2 *)(to), *(const float2 *)(from))
 #define STREAM4(to, from) __stcs((float4 *)(to), *(const float4 *)(from))
-#define WIDE(word, width) WIDE_(word, width)
-#define WIDE_(word, width) word##width
-#define COPY(width, to, from) WIDE(COPY, width)(to, from)
-#define STREAM(width, to, from) WIDE(STREAM, width)(to, from)
+#define BY_WIDTH(word, width, to, from)               \
+    do {                                              \
+        if ((width) == 4) word##4(to, from);          \
+        else if ((width) == 2) word##2(to, from);     \
+        else word##1(to, from);                       \
+    } while (0)
+#define COPY(width, to, from) BY_WIDTH(COPY, width, to, from)
+#define STREAM(width, to, from) BY_WIDTH(STREAM, width, to, from)   // a store that does not stay in the caches
 
 // Copies from global to shared memory that pass no register and need no waiting (sm_80 and later).
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -50,7 +56,7 @@
 #define COPY_ASYNC1(to, from) COPY_ASYNC_("ca", "4", to, from)
 #define COPY_ASYNC2(to, from) COPY_ASYNC_("ca", "8", to, from)
 #define COPY_ASYNC4(to, from) COPY_ASYNC_("cg", "16", to, from)
-#define COPY_ASYNC(width, to, from) WIDE(COPY_ASYNC, width)(to, from)
+#define COPY_ASYNC(width, to, from) BY_WIDTH(COPY_ASYNC, width, to, from)
 #define COPY_ASYNC_COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define COPY_ASYNC_WAIT(groups) asm volatile("cp.async.wait_group " #groups ";" ::: "memory")
 #else

@@ -20,20 +20,25 @@
 
 // A device's limits are known to the host alone here.
 #define WARP 1
+#define MAX_REGISTERS 640                         // 32 registers of 16 words, and some that stay in a cache
+#define BLOCK_REGISTERS 0x7fffffff
 #define MAX_THREADS 0x7fffffff
 #define MAX_CONSTANT_BYTES 0x7fffffff
 #define MAX_SHARED_BYTES 0x7fffffff
 #define REQUIRE(condition, reason) _Static_assert(condition, reason)
 
 #define PRAGMA(text) _Pragma(#text)
-#define UNROLLED(n) PRAGMA(unroll n)
+#define UNROLLED(n) PRAGMA(unroll (n))
 
 #define COPY1(to, from) (*(to) = *(from))
 #define COPY2(to, from) vstore2(vload2(0, from), 0, to)
 #define COPY4(to, from) vstore4(vload4(0, from), 0, to)
-#define WIDE(word, width) WIDE_(word, width)
-#define WIDE_(word, width) word##width
-#define COPY(width, to, from) WIDE(COPY, width)(to, from)
+#define COPY(width, to, from)                         \
+    do {                                              \
+        if ((width) == 4) COPY4(to, from);            \
+        else if ((width) == 2) COPY2(to, from);       \
+        else COPY1(to, from);                         \
+    } while (0)
 #define STREAM(width, to, from) COPY(width, to, from)
 #define COPY_ASYNC(width, to, from) COPY(width, to, from)
 #define COPY_ASYNC_COMMIT()

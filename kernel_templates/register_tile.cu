@@ -1,0 +1,302 @@
+// register_tile: a thread keeps TILE_H x TILE_W pixels of TILE_M channels in registers, so that each word of x and w
+// read from shared memory serves many multiply-adds.
+//
+// Thread -> output: a task is TILE_H rows x TILE_W columns x TILE_M channels of one image. A block owns IMAGES images,
+// ROWS output rows of each (0: all) and all groups of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1). Its tasks run
+// along strips, then row tiles, images and groups, so that a warp shares its words of w. Tiles need not divide the
+// output: what hangs over is computed from whatever lies there, and not written.
+// sp18/conv2, TILE 1x13x8: a filter row is 13*8*5 = 520 multiply-adds for 17 words of x and 40 of w (10 loads of 128
+// bits, the same address in all lanes); an image has 2 strips x 26 rows x 2 groups = 104 tasks, 5 images have 520.
+//
+// Parameters
+//   BLOCK_SHAPE  threads; where they are fewer than the tasks, each does several   MIN_BLOCKS  resident at once
+//   CHANNELS     staged at once (0: all)        STAGING  through registers, or asynchronous (with CHANNELS: one ahead)
+//   ROW_PITCH    of x in shared memory: packed, aligned to 4 words, odd, or aligned and 4 more, against bank conflicts
+//   VECTOR       widest copy in words, where alignment allows      UNROLL   a filter row, or the whole filter
+//   STORE        y straight from registers, or through shared memory in whole runs
+//   WEIGHTS      read from shared memory as [c][p][q][m], or as they are from constant or global memory
+// Constraints: below, each with its reason.
+
+#define UP(a, b) (((a) + (b) - 1) / (b))
+#define MAX_OF(a, b) ((a) > (b) ? (a) : (b))
+#define WIDEST(a, b) (VECTOR >= 4 && (a) % 4 == 0 && (b) % 4 == 0 ? 4 : VECTOR >= 2 && (a) % 2 == 0 && (b) % 2 == 0 ? 2 : 1)
+#define H_OUT (LAYER_H - LAYER_K + 1)
+#define W_OUT (LAYER_W - LAYER_K + 1)
+#define FILTER (LAYER_K * LAYER_K)
+#define THREADS BLOCK_X
+#define BLOCK_ROWS (ROWS ? ROWS : H_OUT)
+#define IN_ROWS (BLOCK_ROWS + LAYER_K - 1)
+#define STRIPS UP(W_OUT, TILE_W)
+#define ROW_TILES UP(BLOCK_ROWS, TILE_H)
+#define GROUPS UP(LAYER_M, TILE_M)
+#define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
+#define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
+#define IMAGE_TASKS (STRIPS * ROW_TILES)
+#define GROUP_TASKS (IMAGES * IMAGE_TASKS)
+#define TASKS (BLOCK_GROUPS * GROUP_TASKS)
+#define ROUNDS UP(TASKS, THREADS)
+#define SUMS (TILE_H * TILE_W * TILE_M)
+#define REGISTERS (SUMS + TILE_H * (TILE_W + LAYER_K - 1) + (TILE_M < 8 ? TILE_M : 8) + 20)
+
+#define STAGED_C (CHANNELS ? CHANNELS : LAYER_C)
+#define CHUNKS (LAYER_C / STAGED_C)
+#define ASYNC (STAGING == STAGING_ASYNC)
+#define BUFFERS (ASYNC && CHUNKS > 1 ? 2 : 1)
+#define PITCH (ROW_PITCH == ROW_PITCH_PACKED ? LAYER_W : ROW_PITCH == ROW_PITCH_ODD ? LAYER_W | 1 \
+               : UP(LAYER_W, 4) * 4 + 4 * (ROW_PITCH == ROW_PITCH_SKEWED))
+#define PLANE (IN_ROWS * PITCH)
+#define WHOLE (ROWS == 0 && PITCH == LAYER_W)   // an image's staged channels are one run of words, else a run is a row
+#define RUN (WHOLE ? STAGED_C * LAYER_H * LAYER_W : LAYER_W)
+#define RUNS (WHOLE ? 1 : STAGED_C * IN_ROWS)
+#define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
+#define OVERHANG (UP((ROW_TILES * TILE_H - BLOCK_ROWS) * PITCH + MAX_OF(0, STRIPS * TILE_W + LAYER_K + 2 - PITCH), 4) * 4)
+#define M_WORDS (TILE_M < 3 ? TILE_M : UP(TILE_M, 4) * 4)   // channels of a group in shared memory
+#define M_WIDTH (TILE_M < 3 ? TILE_M : 4)
+#define W_PITCH (BLOCK_GROUPS * M_WORDS + (BLOCK_GROUPS * M_WORDS % 8 == 0 ? 4 : 0))   // spreads the transposed writes
+#define STAGE_W (WEIGHTS == WEIGHTS_SHARED)
+#define W_WORDS (STAGE_W ? UP(STAGED_C * FILTER * W_PITCH, 4) * 4 : 0)
+#define STAGED_WORDS (BUFFERS * (X_WORDS + W_WORDS) + OVERHANG)
+#define STAGE_Y (STORE == STORE_RUNS)
+#define OUT_PLANE (UP(BLOCK_ROWS * W_OUT, 4) * 4)
+#define OUT_WORDS (BLOCK_GROUPS * IMAGES * OUT_PLANE)       // one channel of each group and image
+#define STEP_FIT MAX_OF(1, STAGED_WORDS / OUT_WORDS)
+#define STEP_M (STEP_FIT < TILE_M ? STEP_FIT : TILE_M)      // channels written through shared memory at once
+#define SHARED_WORDS (STAGE_Y ? MAX_OF(STAGED_WORDS, OUT_WORDS) : STAGED_WORDS)
+
+#define LOAD_WIDTH (WHOLE ? WIDEST(RUN, RUN) : WIDEST(LAYER_W, PITCH))
+#define X_WIDTH WIDEST(TILE_W, PITCH)
+#define Y_WIDTH WIDEST(TILE_W, W_OUT)
+#define OUT_WIDTH (ROWS ? WIDEST(W_OUT, W_OUT) : WIDEST(H_OUT * W_OUT, H_OUT * W_OUT))
+#define OUT_COPIES (BLOCK_ROWS * W_OUT / OUT_WIDTH)
+#define X_READ (UP(TILE_W + LAYER_K - 1, X_WIDTH) * X_WIDTH)
+
+REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
+REQUIRE(THREADS >= WARP, "a block does not fill one warp");
+REQUIRE(TILE_W <= W_OUT && TILE_H <= BLOCK_ROWS && TILE_M <= LAYER_M, "the thread's tile is larger than the output");
+REQUIRE(ROWS < H_OUT, "this many rows are the whole image");
+REQUIRE(5 * STRIPS * TILE_W <= 6 * W_OUT, "more than a fifth of the columns computed would hang over");
+REQUIRE(5 * ROW_TILES * TILE_H * UP(H_OUT, BLOCK_ROWS) <= 6 * H_OUT, "more than a fifth of the rows computed would hang over");
+REQUIRE(5 * GROUPS * TILE_M <= 6 * LAYER_M, "more than a fifth of the channels computed would hang over");
+REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
+REQUIRE(THREADS == WARP || 7 * ROUNDS * THREADS <= 8 * TASKS, "more than an eighth of the block's threads would idle");
+REQUIRE(REGISTERS <= MAX_REGISTERS, "the thread's tile does not fit its registers");
+REQUIRE(REGISTERS * THREADS * MIN_BLOCKS <= BLOCK_REGISTERS, "this many blocks do not fit the registers at once");
+REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
+REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal parts");
+REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a thread");
+REQUIRE(!STAGE_Y || ROUNDS == 1, "y goes through shared memory once all sums are there, one task a thread");
+REQUIRE(WARP > 1 || ROW_PITCH == ROW_PITCH_PACKED, "this device's shared memory has no banks");
+REQUIRE(ROW_PITCH != ROW_PITCH_ODD || LAYER_W % 2 == 0, "rows of x are odd already");
+REQUIRE(ROW_PITCH != ROW_PITCH_ALIGNED || LAYER_W % 4, "rows of x are aligned already");
+REQUIRE(ROW_PITCH == ROW_PITCH_PACKED || ROW_PITCH == ROW_PITCH_ODD || X_WIDTH == 4, "aligned rows serve copies of 4 words");
+REQUIRE(VECTOR == 1 || LOAD_WIDTH == VECTOR || X_WIDTH == VECTOR || (STAGE_Y ? OUT_WIDTH : Y_WIDTH) == VECTOR,
+        "no copy is aligned to this many words");
+REQUIRE(WEIGHTS != WEIGHTS_CONSTANT || LAYER_M * LAYER_C * FILTER * 4 <= MAX_CONSTANT_BYTES,
+        "the weights do not fit constant memory");
+REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x, w and y do not fit shared memory");
+REQUIRE(UNROLL == UNROLL_ROW || LAYER_K > 1, "a 1x1 filter has nothing to unroll");
+REQUIRE((UNROLL == UNROLL_FILTER ? FILTER : LAYER_K) * SUMS <= 4096, "the unrolled loops are longer than 4096 terms");
+
+#if WEIGHTS == WEIGHTS_SHARED
+#define W_SPACE SHARED
+#define W_ARGUMENT GLOBAL
+#elif WEIGHTS == WEIGHTS_CONSTANT
+WEIGHTS_IN_CONSTANT(LAYER_M * LAYER_C * FILTER)
+#define W_SPACE CONSTANT
+#define W_ARGUMENT CONSTANT
+#else
+#define W_SPACE GLOBAL
+#define W_ARGUMENT GLOBAL
+#endif
+
+// Copy channels c to c + STAGED_C of the block's images, row by row or as one run. Rows and images past the end: nothing.
+__device__ __forceinline__ void stage_x(SHARED float *to, GLOBAL const float *x, int c, int images, int rows)
+{
+    for (int i = threadIdx.x; i < IMAGES * RUNS * (RUN / LOAD_WIDTH); i += THREADS) {
+        const int run = i / (RUN / LOAD_WIDTH), at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH;
+        const int image = run / RUNS, channel = run % RUNS / IN_ROWS, row = run % RUNS % IN_ROWS;
+        SHARED float *target = to + image * STAGED_C * PLANE + run % RUNS * PITCH + at;
+        GLOBAL const float *source = x + ((image * LAYER_C + c + channel) * LAYER_H + row) * LAYER_W + at;
+        if (image < images && row < rows) {
+            if (ASYNC) COPY_ASYNC(LOAD_WIDTH, target, source);
+            else COPY(LOAD_WIDTH, target, source);
+        }
+    }
+}
+
+// Copy the filters of channels c to c + STAGED_C, transposed: [m][c][p][q] becomes [c][p][q][m], M_WORDS a group.
+__device__ __forceinline__ void stage_w(SHARED float *to, GLOBAL const float *w, int c, int filters)
+{
+    for (int i = threadIdx.x; i < BLOCK_GROUPS * TILE_M * STAGED_C * FILTER; i += THREADS) {
+        const int m = i / (STAGED_C * FILTER), term = i % (STAGED_C * FILTER);
+        SHARED float *target = to + term * W_PITCH + m / TILE_M * M_WORDS + m % TILE_M;
+        GLOBAL const float *source = w + (m * LAYER_C + c) * FILTER + term;
+        if (m < filters) {
+            if (ASYNC) COPY_ASYNC(1, target, source);
+            else COPY(1, target, source);
+        }
+    }
+}
+
+// Add the staged channels' products to the sums. x: the tile's corner; w: staged, the group's first word, else its filter.
+__device__ __forceinline__ void multiply(float *sums, SHARED const float *x, W_SPACE const float *w, int filters)
+{
+    UNROLLED(1)
+    for (int c = 0; c < STAGED_C; c++)
+        UNROLLED(UNROLL == UNROLL_FILTER ? LAYER_K : 1)
+        for (int p = 0; p < LAYER_K; p++) {
+            float x_rows[TILE_H * X_READ];
+            UNROLLED(TILE_H)
+            for (int h = 0; h < TILE_H; h++)
+                UNROLLED(X_READ / X_WIDTH)
+                for (int i = 0; i < X_READ; i += X_WIDTH)
+                    COPY(X_WIDTH, &x_rows[h * X_READ + i], &x[c * PLANE + (p + h) * PITCH + i]);
+            UNROLLED(LAYER_K)
+            for (int q = 0; q < LAYER_K; q++) {
+                const int term = (c * LAYER_K + p) * LAYER_K + q;
+                float w_terms[M_WORDS];
+#if WEIGHTS == WEIGHTS_SHARED
+                UNROLLED(M_WORDS / M_WIDTH)
+                for (int m = 0; m < M_WORDS; m += M_WIDTH)
+                    COPY(M_WIDTH, &w_terms[m], &w[term * W_PITCH + m]);
+#else
+                UNROLLED(TILE_M)
+                for (int m = 0; m < TILE_M; m++)
+                    w_terms[m] = w[(m < filters ? m : 0) * LAYER_C * FILTER + term];
+#endif
+                UNROLLED(TILE_H)
+                for (int h = 0; h < TILE_H; h++)
+                    UNROLLED(TILE_M)
+                    for (int m = 0; m < TILE_M; m++)
+                        UNROLLED(TILE_W)
+                        for (int i = 0; i < TILE_W; i++)
+                            sums[(h * TILE_M + m) * TILE_W + i] =
+                                fmaf(w_terms[m], x_rows[h * X_READ + i + q], sums[(h * TILE_M + m) * TILE_W + i]);
+            }
+        }
+}
+
+// Write the tile's sums; y: the group's first channel of the image, from the block's first row on.
+__device__ __forceinline__ void write_tile(GLOBAL float *y, const float *sums, int row, int column, int rows, int filters)
+{
+    UNROLLED(TILE_H)
+    for (int h = 0; h < TILE_H; h++)
+        UNROLLED(TILE_M)
+        for (int m = 0; m < TILE_M; m++)
+            UNROLLED(TILE_W / Y_WIDTH)
+            for (int i = 0; i < TILE_W; i += Y_WIDTH)
+                if (row + h < rows && m < filters && column + i < W_OUT)
+                    STREAM(Y_WIDTH, &y[(m * H_OUT + row + h) * W_OUT + column + i], &sums[(h * TILE_M + m) * TILE_W + i]);
+}
+
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restrict__ w, GLOBAL float *__restrict__ y,
+             int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
+{
+    SHARED_MEMORY(float, staged, SHARED_WORDS);
+    float sums[SUMS];
+    const int h_first = blockIdx.z * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
+    const int images = B - blockIdx.x * IMAGES;   // left from the block's first on, in most blocks more than it owns
+    const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;
+    x += (size_t)blockIdx.x * IMAGES * LAYER_C * LAYER_H * LAYER_W + h_first * LAYER_W;
+    y += ((size_t)blockIdx.x * IMAGES * LAYER_M + m_first) * H_OUT * W_OUT + h_first * W_OUT;
+
+// What a thread does in a round: the tile at (row, column) of an image, for a group of channels.
+#define LOCATE(round)                                                                               \
+    const int task = (round) * THREADS + threadIdx.x;                                               \
+    const int group = task / GROUP_TASKS, image = task % GROUP_TASKS / IMAGE_TASKS;                 \
+    const int row = task % IMAGE_TASKS / STRIPS * TILE_H, column = task % STRIPS * TILE_W;          \
+    const int filters = LAYER_M % TILE_M ? LAYER_M - m_first - group * TILE_M : TILE_M
+#define X_BUFFER(n) (staged + (n) * X_WORDS)
+#define W_BUFFER(n) (staged + BUFFERS * X_WORDS + OVERHANG + (n) * W_WORDS)
+#define X_TILE(n) (X_BUFFER(n) + image * STAGED_C * PLANE + row * PITCH + column)
+#if WEIGHTS == WEIGHTS_SHARED
+#define W_TILE(n, c) (W_BUFFER(n) + group * M_WORDS)
+#elif WEIGHTS == WEIGHTS_CONSTANT
+#define W_TILE(n, c) (CONSTANT_WEIGHTS(w) + ((m_first + group * TILE_M) * LAYER_C + (c)) * FILTER)
+#else
+#define W_TILE(n, c) (w + ((m_first + group * TILE_M) * LAYER_C + (c)) * FILTER)
+#endif
+#if WEIGHTS == WEIGHTS_SHARED
+#define STAGE(n, c)                                                                                 \
+    stage_x(X_BUFFER(n), x, c, images, LAYER_H - h_first);                                          \
+    stage_w(W_BUFFER(n), w + m_first * LAYER_C * FILTER, c, LAYER_M - m_first);                     \
+    COPY_ASYNC_COMMIT()
+#else
+#define STAGE(n, c)                                                                                 \
+    stage_x(X_BUFFER(n), x, c, images, LAYER_H - h_first);                                          \
+    COPY_ASYNC_COMMIT()
+#endif
+
+#if CHUNKS == 1
+    STAGE(0, 0);
+    COPY_ASYNC_WAIT(0);
+    __syncthreads();
+    UNROLLED(1)
+    for (int round = 0; round < ROUNDS; round++) {
+        LOCATE(round);
+        if (task < TASKS) {
+            UNROLLED(SUMS)
+            for (int i = 0; i < SUMS; i++)
+                sums[i] = 0.0f;
+            multiply(sums, X_TILE(0), W_TILE(0, 0), filters);
+#if STORE == STORE_DIRECT
+            if (image < images)
+                write_tile(y + (image * LAYER_M + group * TILE_M) * H_OUT * W_OUT, sums, row, column, rows, filters);
+#endif
+        }
+    }
+#else
+    LOCATE(0);
+    UNROLLED(SUMS)
+    for (int i = 0; i < SUMS; i++)
+        sums[i] = 0.0f;
+#if BUFFERS == 2
+    STAGE(0, 0);
+#endif
+    UNROLLED(1)
+    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+#if BUFFERS == 2
+        if (chunk + 1 < CHUNKS) {   // the next channels are on their way while these are multiplied
+            STAGE((chunk + 1) % 2, (chunk + 1) * STAGED_C);
+            COPY_ASYNC_WAIT(1);
+        } else
+            COPY_ASYNC_WAIT(0);
+#else
+        STAGE(0, chunk * STAGED_C);
+#endif
+        __syncthreads();
+        if (task < TASKS)
+            multiply(sums, X_TILE(chunk % BUFFERS), W_TILE(chunk % BUFFERS, chunk * STAGED_C), filters);
+        __syncthreads();
+    }
+#if STORE == STORE_DIRECT
+    if (task < TASKS && image < images)
+        write_tile(y + (image * LAYER_M + group * TILE_M) * H_OUT * W_OUT, sums, row, column, rows, filters);
+#endif
+#endif
+
+#if STORE == STORE_RUNS
+#if CHUNKS == 1
+    LOCATE(0);
+#endif
+    UNROLLED(TILE_M)
+    for (int first = 0; first < TILE_M; first += STEP_M) {
+        __syncthreads();   // x, w and the channels before are no longer read
+        UNROLLED(SUMS / Y_WIDTH)
+        for (int i = 0; i < SUMS; i += Y_WIDTH) {
+            const int m = i / TILE_W % TILE_M - first, h = row + i / (TILE_M * TILE_W), q = column + i % TILE_W;
+            if (task < TASKS && 0 <= m && m < STEP_M && h < BLOCK_ROWS && q < W_OUT)
+                COPY(Y_WIDTH, &staged[((group * STEP_M + m) * IMAGES + image) * OUT_PLANE + h * W_OUT + q], &sums[i]);
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < BLOCK_GROUPS * STEP_M * IMAGES * OUT_COPIES; i += THREADS) {
+            const int plane = i / OUT_COPIES, at = i % OUT_COPIES * OUT_WIDTH;
+            const int copied = plane % IMAGES, m = plane / IMAGES % STEP_M + first;
+            const int channel = plane / (IMAGES * STEP_M) * TILE_M + m;
+            if (copied < images && m < TILE_M && m_first + channel < LAYER_M && at < rows * W_OUT)
+                STREAM(OUT_WIDTH, &y[(copied * LAYER_M + channel) * H_OUT * W_OUT + at], &staged[plane * OUT_PLANE + at]);
+        }
+    }
+#endif
+}

@@ -1,0 +1,334 @@
+"""register_tile: a thread keeps a tile of pixels and channels in registers, so that each word read serves many sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.layers import FLOAT_BYTES, ConvLayer
+from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+
+MAX_GRID = 65_535
+MAX_TERMS = 4096
+THREAD_REGISTERS = {CUDA: 255}
+VECTOR_UNIT_REGISTERS = 640  # 32 registers of 16 words, and some that stay in a cache
+
+
+def up(total: Any, part: Any) -> Any:
+    return -(-total // part)
+
+
+def larger(a: Any, b: Any) -> Any:
+    return a + (b > a) * (b - a)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    return a + (b < a) * (b - a)
+
+
+class Tile:
+    """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
+
+    def __init__(self, p: Any, layer: ConvLayer) -> None:
+        self.p = p
+        self.layer = layer
+
+    def widest(self, a: Any, b: Any) -> Any:
+        four = (self.p.VECTOR >= 4) & (a % 4 == 0) & (b % 4 == 0)
+        two = (self.p.VECTOR >= 2) & (a % 2 == 0) & (b % 2 == 0)
+        return 1 + two * 1 + four * 2
+
+    @property
+    def block_rows(self) -> Any:
+        return self.p.ROWS + (self.p.ROWS == 0) * self.layer.H_out
+
+    @property
+    def in_rows(self) -> Any:
+        return self.block_rows + self.layer.K - 1
+
+    @property
+    def strips(self) -> Any:
+        return up(self.layer.W_out, self.p.TILE_W)
+
+    @property
+    def row_tiles(self) -> Any:
+        return up(self.block_rows, self.p.TILE_H)
+
+    @property
+    def bands(self) -> Any:
+        return up(self.layer.H_out, self.block_rows)
+
+    @property
+    def groups(self) -> Any:
+        return up(self.layer.M, self.p.TILE_M)
+
+    @property
+    def block_groups(self) -> Any:
+        return 1 + (self.p.GRID_LAYOUT == "B,1,1") * (self.groups - 1)
+
+    @property
+    def tasks(self) -> Any:
+        return self.block_groups * self.p.IMAGES * self.strips * self.row_tiles
+
+    @property
+    def rounds(self) -> Any:
+        return up(self.tasks, self.p.BLOCK_X)
+
+    @property
+    def sums(self) -> Any:
+        return self.p.TILE_H * self.p.TILE_W * self.p.TILE_M
+
+    @property
+    def registers(self) -> Any:
+        return self.sums + self.p.TILE_H * (self.p.TILE_W + self.layer.K - 1) + smaller(self.p.TILE_M, 8) + 20
+
+    @property
+    def staged_c(self) -> Any:
+        return self.p.CHANNELS + (self.p.CHANNELS == 0) * self.layer.C
+
+    @property
+    def chunks(self) -> Any:
+        return self.layer.C // self.staged_c
+
+    @property
+    def buffers(self) -> Any:
+        return 1 + (self.p.STAGING == "async") * (self.chunks > 1)
+
+    @property
+    def pitch(self) -> Any:
+        aligned = up(self.layer.W, 4) * 4
+        odd = (self.p.ROW_PITCH == "odd") * ((self.layer.W | 1) - self.layer.W)
+        return (
+            self.layer.W
+            + odd
+            + ((self.p.ROW_PITCH == "aligned") | (self.p.ROW_PITCH == "skewed")) * (aligned - self.layer.W)
+            + (self.p.ROW_PITCH == "skewed") * 4
+        )
+
+    @property
+    def x_words(self) -> Any:
+        return up(self.p.IMAGES * self.staged_c * self.in_rows * self.pitch, 4) * 4
+
+    @property
+    def overhang(self) -> Any:
+        rows = (self.row_tiles * self.p.TILE_H - self.block_rows) * self.pitch
+        return up(rows + larger(self.strips * self.p.TILE_W + self.layer.K + 2 - self.pitch, 0), 4) * 4
+
+    @property
+    def w_words(self) -> Any:
+        padded = up(self.p.TILE_M, 4) * 4
+        row = self.block_groups * (self.p.TILE_M + (self.p.TILE_M >= 3) * (padded - self.p.TILE_M))
+        row = row + (row % 8 == 0) * 4
+        return (self.p.WEIGHTS == "shared") * up(self.staged_c * self.layer.K**2 * row, 4) * 4
+
+    @property
+    def shared_bytes(self) -> Any:
+        staged = self.buffers * (self.x_words + self.w_words) + self.overhang
+        out = (self.p.STORE == "runs") * self.block_groups * self.p.IMAGES
+        return FLOAT_BYTES * larger(staged, out * up(self.block_rows * self.layer.W_out, 4) * 4)
+
+    @property
+    def x_width(self) -> Any:
+        return self.widest(self.p.TILE_W, self.pitch)
+
+    @property
+    def widest_copy(self) -> Any:
+        """The widest of the copies that VECTOR allows: loads of x, reads of x, writes of y."""
+        layer, p = self.layer, self.p
+        whole = (p.ROWS == 0) & (self.pitch == layer.W)
+        run = self.staged_c * layer.H * layer.W
+        load = whole * self.widest(run, run) + (1 - 1 * whole) * self.widest(layer.W, self.pitch)
+        plane = (p.ROWS == 0) * (layer.H_out - 1) * layer.W_out + layer.W_out
+        runs = p.STORE == "runs"
+        store = runs * self.widest(plane, plane) + (1 - 1 * runs) * self.widest(p.TILE_W, layer.W_out)
+        return larger(larger(load, self.x_width), store)
+
+
+def launch(p: Any, layer: ConvLayer) -> Launch:
+    tile = Tile(p, layer)
+    return Launch(
+        grid=(up(layer.B, p.IMAGES), up(tile.groups, tile.block_groups), tile.bands),
+        block=(p.BLOCK_X, 1, 1),
+        shared_bytes=tile.shared_bytes,
+    )
+
+
+def fits_thread(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    return Tile(p, layer).registers <= THREAD_REGISTERS.get(limits.dialect, VECTOR_UNIT_REGISTERS)
+
+
+def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    needed = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
+    return (needed <= limits.registers) | (limits.dialect != CUDA)
+
+
+def in_output(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    rows = Tile(p, layer).block_rows
+    return (layer.W_out >= p.TILE_W) & (rows >= p.TILE_H) & (layer.M >= p.TILE_M)
+
+
+def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return 5 * tile.row_tiles * p.TILE_H * tile.bands <= 6 * layer.H_out
+
+
+def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (limits.warp == p.BLOCK_X) | (7 * tile.rounds * p.BLOCK_X <= 8 * tile.tasks)
+
+
+def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    terms = layer.K + (p.UNROLL == "filter") * (layer.K**2 - layer.K)
+    return terms * Tile(p, layer).sums <= MAX_TERMS
+
+
+FLAT_BLOCKS = (256, 64, 96, 128, 160, 192, 224, 288, 320, 384, 448, 512, 640, 768, 1024, 32, 16, 8, 4, 2, 1)
+
+TEMPLATE = KernelTemplate(
+    name="register_tile",
+    idea="a thread keeps a tile of pixels and channels in registers, so that each word read serves many sums",
+    source=read_source(__file__),
+    parameters=(
+        Parameter(
+            name="TILE_W",
+            choices=(1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32),
+            doc="output columns of a thread",
+        ),
+        Parameter(name="TILE_M", choices=(1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 25), doc="output channels of a thread"),
+        Parameter(name="ROWS", choices=(0, 8, 16, 32), doc="output rows of a block; 0: the whole image"),
+        Parameter(name="TILE_H", choices=(1, 2, 4), doc="output rows of a thread"),
+        Parameter(name="UNROLL", choices=("row", "filter"), doc="filter terms unrolled: a row, or the whole filter"),
+        Parameter(
+            name="GRID_LAYOUT",
+            choices=("B,1,1", "B,M,1"),
+            doc="a block computes all output channels, or the blocks along y share them out",
+        ),
+        Parameter(name="IMAGES", choices=(1, 2, 3, 4, 5, 6, 8), doc="images of a block"),
+        Parameter(
+            name="BLOCK_SHAPE", choices=tuple(f"{threads}x1" for threads in FLAT_BLOCKS), doc="threads of a block"
+        ),
+        Parameter(name="MIN_BLOCKS", choices=(1, 2, 3, 4), doc="blocks resident at once; limits a thread's registers"),
+        Parameter(name="WEIGHTS", choices=("shared", "constant", "global"), doc="memory that w is read from"),
+        Parameter(name="CHANNELS", choices=(0, 1, 2, 4, 8), doc="input channels staged at once; 0: all"),
+        Parameter(
+            name="STAGING",
+            choices=("plain", "async"),
+            doc="copies to shared memory: through registers, or asynchronous (by CHANNELS: the next during these)",
+        ),
+        Parameter(name="STORE", choices=("direct", "runs"), doc="y from registers, or by way of shared memory in runs"),
+        Parameter(
+            name="ROW_PITCH",
+            choices=("packed", "aligned", "odd", "skewed"),
+            doc="words from row to row of x in shared memory: W, rounded up to 4, odd, rounded up and 4 more",
+        ),
+        Parameter(name="VECTOR", choices=(1, 2, 4), doc="widest copy in words, where alignment allows"),
+    ),
+    constraints=(
+        Constraint(
+            "threads",
+            lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
+            "a block has more threads than the device allows",
+        ),
+        Constraint("warp", lambda p, layer, limits: limits.warp <= p.BLOCK_X, "a block does not fill one warp"),
+        Constraint("tile", in_output, "the thread's tile is larger than the output"),
+        Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
+        Constraint(
+            "columns over",
+            lambda p, layer, limits: 5 * Tile(p, layer).strips * p.TILE_W <= 6 * layer.W_out,
+            "more than a fifth of the columns computed would hang over",
+        ),
+        Constraint("rows over", few_rows_over, "more than a fifth of the rows computed would hang over"),
+        Constraint(
+            "channels over",
+            lambda p, layer, limits: 5 * Tile(p, layer).groups * p.TILE_M <= 6 * layer.M,
+            "more than a fifth of the channels computed would hang over",
+        ),
+        Constraint(
+            "grid",
+            lambda p, layer, limits: (Tile(p, layer).groups <= MAX_GRID) & (Tile(p, layer).bands <= MAX_GRID),
+            "a grid has at most 65,535 blocks along y and z",
+        ),
+        Constraint(
+            "one group",
+            lambda p, layer, limits: (p.GRID_LAYOUT == "B,1,1") | (Tile(p, layer).groups > 1),
+            "one group of channels is all of them",
+        ),
+        Constraint("idle threads", few_idle, "more than an eighth of the block's threads would idle"),
+        Constraint("thread registers", fits_thread, "the thread's tile does not fit its registers"),
+        Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
+        Constraint(
+            "some channels",
+            lambda p, layer, limits: layer.C > p.CHANNELS,
+            "this many channels are all of them",
+        ),
+        Constraint(
+            "equal channels",
+            lambda p, layer, limits: layer.C % Tile(p, layer).staged_c == 0,
+            "channels are staged in equal parts",
+        ),
+        Constraint(
+            "kept sums",
+            lambda p, layer, limits: (Tile(p, layer).chunks == 1) | (Tile(p, layer).rounds == 1),
+            "sums kept from channel to channel allow one task a thread",
+        ),
+        Constraint(
+            "staged y",
+            lambda p, layer, limits: (p.STORE == "direct") | (Tile(p, layer).rounds == 1),
+            "y goes through shared memory once all sums are there, one task a thread",
+        ),
+        Constraint(
+            "asynchronous",
+            lambda p, layer, limits: (p.STAGING == "plain") | (limits.dialect == CUDA),
+            "this device copies to shared memory through registers alone",
+        ),
+        Constraint(
+            "resident blocks",
+            lambda p, layer, limits: (p.MIN_BLOCKS == 1) | (limits.dialect == CUDA),
+            "this device has no limit of registers to set",
+        ),
+        Constraint(
+            "banks",
+            lambda p, layer, limits: (p.ROW_PITCH == "packed") | (limits.warp > 1),
+            "this device's shared memory has no banks",
+        ),
+        Constraint(
+            "odd pitch",
+            lambda p, layer, limits: (p.ROW_PITCH != "odd") | (layer.W % 2 == 0),
+            "rows of x are odd already",
+        ),
+        Constraint(
+            "aligned pitch",
+            lambda p, layer, limits: (p.ROW_PITCH != "aligned") | (layer.W % 4 != 0),
+            "rows of x are aligned already",
+        ),
+        Constraint(
+            "aligned reads",
+            lambda p, layer, limits: (p.ROW_PITCH == "packed") | (p.ROW_PITCH == "odd") | (Tile(p, layer).x_width == 4),
+            "aligned rows serve copies of 4 words",
+        ),
+        Constraint(
+            "vector",
+            lambda p, layer, limits: Tile(p, layer).widest_copy == p.VECTOR,
+            "no copy is aligned to this many words",
+        ),
+        Constraint(
+            "constant memory",
+            lambda p, layer, limits: (
+                (p.WEIGHTS != "constant") | (layer.M * layer.reduction * FLOAT_BYTES <= limits.constant_bytes)
+            ),
+            "the weights do not fit constant memory",
+        ),
+        Constraint(
+            "shared memory",
+            lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
+            "the staged x, w and y do not fit shared memory",
+        ),
+        Constraint(
+            "unroll a 1x1 filter",
+            lambda p, layer, limits: (p.UNROLL == "row") | (layer.K > 1),
+            "a 1x1 filter has nothing to unroll",
+        ),
+        Constraint("unrolled loops", short_unrolled, "the unrolled loops are longer than 4096 terms"),
+    ),
+    launch=launch,
+    baselines=(Baseline("2017 step 5: outputs in an array", {"BLOCK_SHAPE": "1024x1", "TILE_M": 4}),),
+)
