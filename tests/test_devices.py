@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tuner.devices import check_name, compile_source, open_device
-from tuner.errors import CompileError, OutOfResources, TimedOut, UsageError
+from tuner.errors import CompileError, OutOfResources, UsageError
 from tuner.render import block_defines, prelude
 from tuner.templates import Launch
 
@@ -16,13 +16,6 @@ __global__ void scale(GLOBAL const float *in, GLOBAL float *out, float factor, i
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = factor * in[i];
-}
-
-__global__ void spin(GLOBAL int *out)
-{
-    volatile int keep = 1;
-    while (keep) keep = 1;
-    out[0] = keep;
 }
 """
 
@@ -89,20 +82,6 @@ class TestDevice:
     def test_environment_names_model_driver_and_toolkit(self, device):
         machine = device.environment
         assert all((machine.model, machine.driver, machine.toolkit, machine.arch, machine.kind))
-
-    def test_launch_that_does_not_end_is_given_up_at_its_limit(self, device, binary):
-        """Last: the device stays busy, and only a new process would have a free one."""
-        if device.limits.dialect == "opencl":
-            pytest.skip("an endless PoCL kernel would hold this process; test_faults runs one in a worker")
-        kernel = device.load(binary, "scale", LAUNCH)
-        with pytest.raises(TimedOut, match="--trial-timeout"):
-            device.timed(
-                kernel,
-                LAUNCH,
-                (device.allocate(1024), device.allocate(1024), np.float32(1), np.int32(0)),
-                limit=-1.0,
-                repeat=1,
-            )
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "CPU", "", "opencl"])

@@ -1,0 +1,80 @@
+"""tuner: finds the fastest correct configuration of a GPU convolution kernel, and proves it.
+
+The command is ``tune``. From Python::
+
+    from tuner import find_layer, load_template, RunOptions, tune
+
+Importing this package needs no GPU library and imports nothing heavy; names are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tuner.errors import TunerError, UsageError
+    from tuner.layers import LAYERS, ConvLayer, find_layer
+    from tuner.results import Measurement, Result
+    from tuner.storage import Store
+    from tuner.templates import (
+        Baseline,
+        Configuration,
+        Constraint,
+        KernelTemplate,
+        Launch,
+        Parameter,
+        builtin_templates,
+        load_template,
+        read_source,
+    )
+    from tuner.tuning import Report, RunOptions, tune
+
+_HOMES = {
+    "tuner.errors": ("TunerError", "UsageError"),
+    "tuner.layers": ("LAYERS", "ConvLayer", "find_layer"),
+    "tuner.results": ("Measurement", "Result"),
+    "tuner.storage": ("Store",),
+    "tuner.templates": (
+        "Baseline",
+        "Configuration",
+        "Constraint",
+        "KernelTemplate",
+        "Launch",
+        "Parameter",
+        "builtin_templates",
+        "load_template",
+        "read_source",
+    ),
+    "tuner.tuning": ("Report", "RunOptions", "tune"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "LAYERS",
+    "Baseline",
+    "Configuration",
+    "Constraint",
+    "ConvLayer",
+    "KernelTemplate",
+    "Launch",
+    "Measurement",
+    "Parameter",
+    "Report",
+    "Result",
+    "RunOptions",
+    "Store",
+    "TunerError",
+    "UsageError",
+    "builtin_templates",
+    "find_layer",
+    "load_template",
+    "read_source",
+    "tune",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tuner' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
