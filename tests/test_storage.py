@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import optuna
@@ -183,7 +184,8 @@ def test_optuna_reads_what_was_recorded(store: Store, handle: StudyHandle, path:
     assert (attributes["samples"], attributes["registers"], attributes["shared_bytes"]) == (11, 40, 1024)
     assert failed.user_attrs["error"] == "bad"
     assert failed.user_attrs["outcome"] == "compile_error"
-    assert study.trials_dataframe is not None
+    assert (complete.duration or timedelta()).total_seconds() == pytest.approx(0.8)
+    assert study.user_attrs["device"] == "cpu: Test CPU"
 
 
 def test_optuna_sampler_goes_on_from_our_trials(store: Store, handle: StudyHandle) -> None:

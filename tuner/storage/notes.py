@@ -13,6 +13,7 @@ from tuner.results import Environment, Result, StudyKey
 from tuner.storage.rows import layer_of
 
 _SYSTEM = models.StudySystemAttributeModel.__table__
+_USER = models.StudyUserAttributeModel.__table__
 _VERSION = "dashboard:note_ver"
 _PART = "dashboard:note_str:"
 _PART_LENGTH = 2045  # the dashboard's own limit per attribute
@@ -30,6 +31,22 @@ def write_note(connection: Connection, optuna_id: int, text: str) -> None:
         insert(_SYSTEM),
         [{"study_id": optuna_id, "key": key, "value_json": json.dumps(value)} for key, value in values.items()],
     )
+
+
+def write_facts(connection: Connection, optuna_id: int, key: StudyKey, environment: Environment) -> None:
+    """Set the study's user attributes: what is computed, and where the newest results come from."""
+    facts = {
+        "layer": f"{key.layer}: {layer_of(key).describe()}",
+        "precision": key.precision,
+        "device": f"{environment.device}: {environment.model}",
+        "driver": environment.driver,
+        "toolkit": environment.toolkit,
+        "arch": environment.arch,
+        "protocol": key.protocol,
+    }
+    connection.execute(delete(_USER).where(_USER.c.study_id == optuna_id, _USER.c.key.in_(list(facts))))
+    rows = [{"study_id": optuna_id, "key": name, "value_json": json.dumps(value)} for name, value in facts.items()]
+    connection.execute(insert(_USER), rows)
 
 
 def read_note(session: Session, optuna_id: int) -> str:

@@ -126,6 +126,7 @@ class Store:
                 raise StudyMismatch(f"study '{key.name}' in {self} has other parameters; give another --storage")
             row.environment_id = environment_id
             session.flush()
+            notes.write_facts(connection, row.optuna_id, key, environment)
             return self._handle(row, environment)
 
     def find_study(self, text: str) -> StudyHandle:

@@ -7,6 +7,7 @@ everything else is FAIL.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -96,9 +97,13 @@ def _state(result: Result) -> dict[str, object]:
         state = TrialState.FAIL
     else:
         state = TrialState.PRUNED if result.measurement and result.measurement.pruned else TrialState.COMPLETE
-    now = datetime.now(UTC).replace(tzinfo=None)  # Optuna keeps naive UTC
-    started = datetime.fromtimestamp(result.started, UTC).replace(tzinfo=None) if result.started else now
-    return {"state": state, "datetime_start": started, "datetime_complete": now}
+    spent = result.costs.compile + result.costs.check + result.costs.measure
+    started = result.started or time.time() - spent
+    return {"state": state, "datetime_start": _utc(started), "datetime_complete": _utc(started + spent)}
+
+
+def _utc(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)  # Optuna keeps UTC without saying so
 
 
 def attributes_of(result: Result, environment: Environment, layer: ConvLayer) -> dict[str, Attribute]:
