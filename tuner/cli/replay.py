@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from tuner.cache import write_whole
 from tuner.cli.text import milliseconds
-from tuner.compiler import COMPILE_SECONDS, Compiler
 from tuner.errors import Rejected, UsageError
-from tuner.protocol import BenchSpec, Task, Verdict, ragged_batches
-from tuner.reference import Precision
+from tuner.exporting import compile_one, spec_of, task_for, template_of
 from tuner.render import Rendered, render
 from tuner.storage import Store
 from tuner.worker import Worker
 
 if TYPE_CHECKING:
-    from tuner.layers import ConvLayer
+    from tuner.protocol import Verdict
     from tuner.results import Result
     from tuner.storage import StudyHandle
     from tuner.templates import KernelTemplate
@@ -31,46 +29,22 @@ def replay_trial(
 
     Raises:
         UsageError: No such study, trial or template.
-        Rejected: It fails again; the message says how.
+        CompileError: The compiler refuses it again; its log has been printed.
     """
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
         result = _result(handle, trial)
-        device, layer = handle.environment.device, handle.layer
+        spec = spec_of(handle)
     template = template_of(result, templates)
-    spec = BenchSpec(device=device, layer=layer, precision=cast(Precision, handle.key.precision))
     click.echo(f"trial {trial}: {result.configuration}")
     click.echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
-        rendered = render(template, result.configuration, layer, worker.facts.limits.dialect)
+        rendered = render(template, result.configuration, spec.layer, worker.facts.limits.dialect)
         _keep(rendered, keep_source)
-        click.echo(
-            f"grid {rendered.launch.grid}, block {rendered.launch.block}, dynamic shared {rendered.launch.shared_bytes}"
-        )
-        verdict = worker.evaluate(task_for(template, result, rendered, _compile(worker, rendered), layer))
-    _print(verdict)
-
-
-def template_of(result: Result, templates: tuple[KernelTemplate, ...]) -> KernelTemplate:
-    """Return the template a result was made with.
-
-    Raises:
-        UsageError: It is none of those given, or has other parameters now.
-    """
-    name = result.configuration.template
-    for template in templates:
-        if template.name == name:
-            template.configuration(result.configuration.as_dict())
-            return template
-    raise UsageError(f"template '{name}' is not among the built-in ones; give its file with --template PATH")
-
-
-def task_for(template: KernelTemplate, result: Result, rendered: Rendered, binary: bytes, layer: ConvLayer) -> Task:
-    """Return a task that measures in full and confirms on second inputs and ragged batches."""
-    confirm = tuple(
-        (batch, template.launch_of(result.configuration, layer.with_batch(batch))) for batch in ragged_batches(layer.B)
-    )
-    return Task(binary=binary, rendered=rendered, prune=False, confirm=confirm)
+        launch = rendered.launch
+        click.echo(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
+        binary = _compile(worker, rendered)
+        _print(worker.evaluate(task_for(template, result, rendered, binary, spec)))
 
 
 def _result(handle: StudyHandle, trial: int) -> Result:
@@ -91,19 +65,13 @@ def _keep(rendered: Rendered, path: Path | None) -> None:
 
 
 def _compile(worker: Worker, rendered: Rendered) -> bytes:
-    compiler = Compiler(worker.facts.environment, 1, COMPILE_SECONDS)
     try:
-        compiled = compiler.result(compiler.submit(rendered.source))
+        binary, seconds = compile_one(worker, rendered)
     except Rejected as error:
         click.echo(error.text)
         raise
-    finally:
-        compiler.close()
-    click.echo(
-        f"compiled: {len(compiled.binary):,} bytes"
-        + (f" in {compiled.seconds:.2f} s" if compiled.seconds else ", cached")
-    )
-    return compiled.binary
+    click.echo(f"compiled: {len(binary):,} bytes {f'in {seconds:.2f} s' if seconds else 'from the cache'}")
+    return binary
 
 
 def _print(verdict: Verdict) -> None:

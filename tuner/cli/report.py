@@ -10,6 +10,7 @@ import click
 
 from tuner.cli.options import DEFAULT_STORAGE
 from tuner.cli.text import gigaflops, milliseconds, percent, plural, spread, table, times
+from tuner.exporting import header_name
 from tuner.results import Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 
@@ -110,10 +111,6 @@ def _print_next(report: Report, asked: RunOptions) -> None:
     if report.winner and report.best[0].winner:
         click.echo(f"  tune export --study {study} -o {header_name(asked.layer.name)}{store}")
     click.echo(f"  tune dashboard{store}")
-
-
-def header_name(layer: str) -> str:
-    return f"{layer.rpartition('/')[2].lower()}_best.h"
 
 
 def report_json(report: Report) -> dict[str, Any]:

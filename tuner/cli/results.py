@@ -140,24 +140,18 @@ def best(study: str, storage: str, as_json: bool) -> None:
     """Print the verified best configuration of a study."""
     from tuner.cli.report import result_json
     from tuner.cli.text import milliseconds, print_json, spread
+    from tuner.exporting import verified_best
     from tuner.storage import Store
 
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
-        found = _verified_best(handle)
+        found = verified_best(handle)
         progress = _progress(handle, handle.results())
     if as_json:
         print_json({"study": handle.name, **result_json(found, progress)})
         return
     click.echo(f"{handle.name}: {milliseconds(found.seconds)} ms +- {spread(found)}")
     click.echo(str(found.configuration))
-
-
-def _verified_best(handle: StudyHandle) -> Result:
-    found = handle.best()
-    if found is None:
-        raise UsageError(f"study '{handle.name}' has no verified trial; tune run --layer {handle.key.layer} first")
-    return found
 
 
 @click.command()
@@ -169,13 +163,16 @@ def _verified_best(handle: StudyHandle) -> Result:
 @options.storage
 def export(study: str | None, layer: str | None, named: str | None, output: Path | None, **rest: Any) -> None:
     """Write the verified best configuration as a self-contained header, after compiling and running it once more."""
+    from tuner.cli.text import milliseconds
     from tuner.exporting import export_best
 
     wanted = study or named or layer
     if wanted is None:
         raise UsageError("export: no study named; give --layer conv2 or --study NAME")
-    path = export_best(wanted, output, rest["storage"], options.chosen_templates(rest["templates"]))
-    click.echo(f"wrote {path}")
+    done = export_best(wanted, output, rest["storage"], options.chosen_templates(rest["templates"]))
+    now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
+    click.echo(f"measured {milliseconds(done.result.seconds)} ms, run once more: verified, {now} ms")
+    click.echo(f"wrote {done.path}")
 
 
 @click.command()

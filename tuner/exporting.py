@@ -1,0 +1,163 @@
+"""Export a study's winner: only if it is verified, not stale, and still right and about as fast when run once more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from tuner.compiler import COMPILE_SECONDS, Compiler
+from tuner.errors import OUTCOMES, TunerError, UsageError
+from tuner.export import Winner, render_header, write_header
+from tuner.protocol import BenchSpec, Protocol, Task, Verdict, ragged_batches
+from tuner.reference import Precision
+from tuner.render import Rendered, render
+from tuner.results import Result
+from tuner.storage import Store, StudyHandle
+from tuner.storage.notes import resume_command
+from tuner.templates import KernelTemplate
+from tuner.tuning.fingerprint import fingerprint
+from tuner.worker import Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written, and what the configuration did when it was run once more."""
+
+    path: Path
+    result: Result
+    verdict: Verdict
+
+
+def export_best(study: str, output: Path | None, storage: str, templates: tuple[KernelTemplate, ...]) -> Exported:
+    """Compile and run the verified winner of ``study`` once more on its device, then write its header.
+
+    Args:
+        study: A study's name, or a layer for its newest study.
+        output: The header's path; ``studies/LAYER_best.h`` if None.
+
+    Raises:
+        UsageError: No such study, no verified winner, its device is not here, or the winner is stale: its sources,
+            tools or data have changed since it was measured.
+        TunerError: It is not right any more.
+        StorageError: The header cannot be written; an older one stays as it was.
+    """
+    with Store.open(storage, create=False) as store:
+        handle = store.find_study(study)
+        best = verified_best(handle)
+        path = output or Path("studies") / header_name(handle.layer.name)
+        if path.is_dir():
+            raise UsageError(f"header {path} is a folder; give a file, such as {path / header_name(handle.layer.name)}")
+        template = template_of(best, templates)
+        with Worker(spec_of(handle)) as worker:
+            _refuse_stale(handle, best, template, worker)
+            verdict = _run_again(best, template, handle, worker)
+            winner = _winner(handle, best, template, worker.facts.tolerance)
+    write_header(path, render_header(winner))
+    return Exported(path=path, result=best, verdict=verdict)
+
+
+def verified_best(handle: StudyHandle) -> Result:
+    """Return the winner of a study.
+
+    Raises:
+        UsageError: None of its trials was verified on second inputs and ragged batches.
+    """
+    best = handle.best()
+    if best is None:
+        raise UsageError(f"study '{handle.name}' has no verified trial to export; {command_of(handle)} makes one")
+    return best
+
+
+def template_of(result: Result, templates: tuple[KernelTemplate, ...]) -> KernelTemplate:
+    """Return the template a result was made with.
+
+    Raises:
+        UsageError: It is none of those given, or has other parameters now.
+    """
+    name = result.configuration.template
+    for template in templates:
+        if template.name == name:
+            template.configuration(result.configuration.as_dict())
+            return template
+    raise UsageError(f"template '{name}' is not among the built-in ones; give its file with --template PATH")
+
+
+def spec_of(handle: StudyHandle) -> BenchSpec:
+    """Return how a study's trials were measured."""
+    return BenchSpec(
+        device=handle.environment.device,
+        layer=handle.layer,
+        precision=cast(Precision, handle.key.precision),
+        protocol=Protocol(warm_l2=handle.key.protocol.endswith("-warm")),
+    )
+
+
+def task_for(template: KernelTemplate, result: Result, rendered: Rendered, binary: bytes, spec: BenchSpec) -> Task:
+    """Return a task that measures in full and confirms on second inputs and ragged batches."""
+    confirm = tuple(
+        (batch, template.launch_of(result.configuration, spec.layer.with_batch(batch)))
+        for batch in ragged_batches(spec.layer.B)
+    )
+    return Task(binary=binary, rendered=rendered, prune=False, confirm=confirm)
+
+
+def compile_one(worker: Worker, rendered: Rendered) -> tuple[bytes, float]:
+    """Compile one source for a worker's device; return the binary and its seconds (0 from the cache).
+
+    Raises:
+        Rejected: The compiler refused it or took too long.
+    """
+    compiler = Compiler(worker.facts.environment, 1, COMPILE_SECONDS)
+    try:
+        compiled = compiler.result(compiler.submit(rendered.source))
+    finally:
+        compiler.close()
+    return compiled.binary, compiled.seconds
+
+
+def header_name(layer: str) -> str:
+    return f"{layer.rpartition('/')[2].lower()}_best.h"
+
+
+def command_of(handle: StudyHandle) -> str:
+    """Return the command line that makes or resumes a study."""
+    return resume_command(handle.key, handle.environment.device)
+
+
+def _refuse_stale(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker) -> None:
+    now = fingerprint(template, best.configuration, worker.spec, worker.facts)
+    if now != best.fingerprint:
+        raise UsageError(
+            f"study '{handle.name}': its winner is stale, since sources, tools, driver or data have changed; "
+            f"{command_of(handle)} measures again"
+        )
+
+
+def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, worker: Worker) -> Verdict:
+    rendered = render(template, best.configuration, handle.layer, worker.facts.limits.dialect)
+    binary, _ = compile_one(worker, rendered)
+    verdict = worker.evaluate(task_for(template, best, rendered, binary, worker.spec))
+    if verdict.outcome != OUTCOMES[0] or not verdict.confirmed:
+        reason = verdict.text.splitlines()[0] if verdict.text else verdict.outcome
+        raise TunerError(f"study '{handle.name}': its winner failed when run once more ({reason}); nothing is written")
+    return verdict
+
+
+def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, tolerance: float) -> Winner:
+    from tuner.tuning.run import NAIVE
+
+    number = handle.trial_number(best.configuration)
+    naive = next((each.seconds for each in handle.results() if each.baseline == NAIVE and each.ok), None)
+    return Winner(
+        result=best,
+        layer=handle.layer,
+        environment=handle.environment,
+        template=template,
+        study=handle.name,
+        trial=-1 if number is None else number,
+        command=command_of(handle),
+        tolerance=tolerance,
+        naive_seconds=naive,
+        options="" if handle.environment.kind == "cuda" else "-cl-std=CL1.2 -cl-mad-enable",
+    )
