@@ -126,24 +126,25 @@ class Candidates:
     @cached_property
     def _zobrist(self) -> npt.NDArray[np.uint64]:
         random = np.random.default_rng(0)
-        return random.integers(0, 2**64, size=(len(self.axes), ABSENT + 1), dtype=np.uint64)
+        return random.integers(0, 2**64, size=(len(self.axes) + 1, ABSENT + 1), dtype=np.uint64)
 
     @cached_property
     def _lookup(self) -> tuple[npt.NDArray[np.uint64], Indices]:
-        codes = self._codes(self.choices)
+        codes = self._codes(self.choices, self.groups)
         order = np.argsort(codes, kind="stable").astype(np.int64)
         return codes[order], order
 
-    def _codes(self, rows: Rows) -> npt.NDArray[np.uint64]:
+    def _codes(self, rows: Rows, groups: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
         """Hash rows: a sum of one random number per choice, so that a neighbour's hash is one sum away."""
-        codes = np.zeros(len(rows), dtype=np.uint64)
+        codes: npt.NDArray[np.uint64] = self._zobrist[-1][groups]
         for column in range(rows.shape[1]):
             codes += self._zobrist[column, rows[:, column]]
         return codes
 
-    def find(self, rows: Rows) -> Indices:
-        """Return the row number of each row of choices, or -1 for one that is not a candidate."""
-        return self._find_codes(self._codes(rows))
+    def find(self, row: Rows, group: int = 0) -> int | None:
+        """Return the number of a row of choices of one template, or None when it is not a candidate."""
+        found = int(self._find_codes(self._codes(row[None], np.array([group], dtype=np.uint8)))[0])
+        return found if found >= 0 else None
 
     def _find_codes(self, codes: npt.NDArray[np.uint64]) -> Indices:
         known, order = self._lookup
@@ -153,7 +154,9 @@ class Candidates:
     def neighbours(self, row: int) -> Indices:
         """Return the valid rows that differ from ``row`` in exactly one parameter, in the order of the axes."""
         here = self.choices[row]
-        code = self._codes(here[None])  # an array: unsigned arithmetic on those wraps silently
+        code = self._codes(
+            here[None], self.groups[row : row + 1]
+        )  # an array: unsigned arithmetic on those wraps silently
         found = []
         for column, axis in enumerate(self.axes):
             if here[column] != ABSENT and len(axis.choices) > 1:

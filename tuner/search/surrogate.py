@@ -9,7 +9,10 @@ known of a shared parameter counts for all, and the expected gain divides the tr
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,7 @@ from tuner.search.screen import Screen
 from tuner.search.validity import Validity
 
 PRUNED_NOISE = 0.1
+ROUGH = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class Settings:
         compress: Slower than the median counts on a logarithmic scale of this many times the spread below it.
     """
 
-    opening: int = 8
+    opening: int = 4
     known: int = 240
     compress: float = 0.5
     prior: Prior = field(default_factory=Prior)
@@ -72,6 +76,10 @@ class SurrogateSampler(Ledger):
             self.seen[index] = Seen(math.log(seconds), variance)
         else:
             self.seen.pop(index, None)
+
+    def propose(self, count: int) -> list[int]:
+        with one_thread():
+            return super().propose(count)
 
     def choose(self) -> int:
         tried = len(self.seen) + self._validity.failures + len(self.pending)
@@ -134,10 +142,27 @@ class SurrogateSampler(Ledger):
         target[known] = self._target([row for row in self._active if row in self.seen])[0]
         target = posterior.believe(target, known)
         mean, best = posterior.mean(target), float(target.min())
-        scores = log_improvement(mean, np.sqrt(np.maximum(posterior.variance, 1e-12)), best)
+        scores = log_improvement(
+            mean, np.sqrt(np.maximum(posterior.variance, 1e-12) + ROUGH * self._kernel.noise), best
+        )
         scores += self._validity.log_probability()
         scores[self.taken[self._screen.rows]] = -np.inf
         return scores
+
+
+@cache
+def _threads() -> Any:
+    """Find the loaded linear-algebra libraries, after SciPy has brought its own."""
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped, unused-ignore]
+
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Keep linear algebra to one thread: the matrices are small, and other threads spin where kernels compile."""
+    limited: AbstractContextManager[Any] = _threads().limit(limits=1)
+    return limited
 
 
 def log_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:

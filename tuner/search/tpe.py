@@ -47,13 +47,13 @@ class TpeSampler(Ledger):
         return len(self.candidates.names)
 
     def choose(self) -> int:
-        for row, _ in zip(self._draws(), range(RETRIES), strict=False):
-            index = int(self.candidates.find(row[None])[0])
-            if index >= 0 and not self.taken[index]:
+        for (group, row), _ in zip(self._draws(), range(RETRIES), strict=False):
+            index = self.candidates.find(row, group)
+            if index is not None and not self.taken[index]:
                 return index
         return self.candidates.nearest(row, self.unseen())
 
-    def _draws(self) -> Iterator[Rows]:
+    def _draws(self) -> Iterator[tuple[int, Rows]]:
         import optuna
 
         sampler = self._study.sampler
@@ -65,7 +65,7 @@ class TpeSampler(Ledger):
             for column in self._columns[group]:
                 name, distribution = self.candidates.axes[column].name, self._distributions[column]
                 row[column] = sampler.sample_independent(self._study, trial, name, distribution)
-            yield row
+            yield group, row
 
     def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:
         import optuna
