@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tuner.search.candidates import Candidates, Floats, Rows
 from tuner.search.gp import Kernel, Posterior, Prior
 
-LEAST = 0.02
+EDGE = 0.15
+HOPELESS = 0.01  # less likely than this: left to the end
 MOST_KNOWN = 300
-SMOOTH = Prior(length=(0.4, 1.0), share=(4.0, 1.0), noise=(-4.6, 1.0))
+SMOOTH = Prior(length=(0.4, 1.0), share=(0.0, 1.5), noise=(-4.6, 1.0))
 
 
 class Validity:
-    """A Gaussian process on labels: 0 for a success, -1 for a failure, 0 where nothing is known.
+    """A Gaussian process on labels: 0 for a success, -1 for a failure; success is a value above the middle.
 
-    Its hyperparameters are fixed: resource limits cut a space smoothly, along its logarithmic features. Of many
-    results it holds the last ``MOST_KNOWN``.
+    Its hyperparameters follow as failures come in, from long length scales: resource limits cut a space along its
+    logarithmic features. Of many results it holds the last ``MOST_KNOWN``.
     """
 
     def __init__(self, candidates: Candidates) -> None:
@@ -27,6 +30,7 @@ class Validity:
         self._posterior: Posterior | None = None
         self._held: list[int] = []
         self._believed = 0
+        self._fitted = 0
         self._result: Floats = np.zeros(0)
         self.failures = 0
 
@@ -50,9 +54,16 @@ class Validity:
         return self._result
 
     def _evaluate(self) -> Floats:
-        if self._posterior is None or len(self._held) > MOST_KNOWN + 60:
+        from scipy.special import log_ndtr
+
+        outgrown = self.failures >= 1.25 * self._fitted or len(self._held) > MOST_KNOWN + 60
+        if self._posterior is None or outgrown:
             self._held = list(self._labels)[-MOST_KNOWN:]
             codes = self._candidates.codes_of(self._held)
+            if outgrown:
+                self._fitted = self.failures
+                labels = np.array([self._labels[row] for row in self._held])
+                self._kernel.fit(codes, labels, np.zeros(len(labels)), 20)
             self._posterior = Posterior(self._kernel, self._pool, codes, np.zeros(len(codes)))
         held = set(self._held)
         for row in list(self._labels)[-60:]:
@@ -60,4 +71,6 @@ class Validity:
                 self._posterior.add(self._candidates.codes_of([row])[0])
                 self._held.append(row)
         labels = np.array([self._labels[row] for row in self._held])
-        return np.log(np.clip(1 + self._posterior.mean(labels), LEAST, 1))
+        middle = 0.5 + self._posterior.mean(labels)
+        result = log_ndtr(middle / np.sqrt(np.maximum(self._posterior.variance, 0) + EDGE**2))
+        return np.asarray(np.where(result < math.log(HOPELESS), result - 1e9, result))
