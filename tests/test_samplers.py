@@ -259,7 +259,7 @@ def test_posterior_grown_by_rows_is_the_one_built_at_once() -> None:
     assert grown.variance == pytest.approx(whole.variance, abs=1e-8)
     assert grown.mean(target) == pytest.approx(whole.mean(target), abs=1e-6)
     open_rows = np.arange(50) < 40
-    believed = grown.believe(target, open_rows)
+    believed, _ = grown.believe(target, open_rows, np.zeros(50))
     shorter = Posterior(kernel, pool, known[:40], np.zeros(40)).mean(target[:40])
     assert grown.mean(believed) == pytest.approx(shorter, abs=1e-6)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tuner.search.candidates import Floats, Rows
+from tuner.search.candidates import Floats, Indices, Rows
 
 JITTER = 1e-8
 
@@ -39,6 +39,13 @@ class Kernel:
         """Take features as :attr:`Candidates.distances` gives them: column, distance between each two codes."""
         self.features = tuple(features)
         self.axes = sorted({axis for axis, _ in features})
+        self.sizes = {axis: len(distances) for axis, distances in features}
+        self.parts: dict[int, dict[int, slice]] = {axis: {} for axis in self.axes}
+        start = 0
+        for position, (axis, distances) in enumerate(features):
+            self.parts[axis][position] = slice(start, start := start + distances.size)
+        self._owner = np.repeat(np.arange(len(features)), [distances.size for _, distances in features])
+        self._distances = np.sqrt(5) * np.concatenate([np.zeros(0), *(distances.ravel() for _, distances in features)])
         count = len(self.features)
         priors = [prior.length] * count + [prior.share] * count + [prior.noise, prior.scale]
         self._mean, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
@@ -55,14 +62,22 @@ class Kernel:
         """Variance of the process at any point."""
         return float(np.exp(self.theta[-1]))
 
-    def matrix(self, left: Rows, right: Rows) -> Floats:
-        """Return the covariance of each row of ``left`` with each of ``right``, without noise."""
-        result = np.full((len(left), len(right)), self.scale)
-        for axis, table in zip(self.axes, self._tables, strict=True):
-            column = right[:, axis]
-            for position, choice in enumerate(left[:, axis]):
-                result[position] *= table[choice][column]
+    def matrix(self, left: Rows, right: Sequence[Indices]) -> Floats:
+        """Return the covariance of each row of ``left`` with each of ``right``, without noise.
+
+        Args:
+            right: As :meth:`columns` gives it.
+        """
+        result = np.full((len(left), len(right[-1])), self.scale)
+        for axis, column, table in zip(self.axes, right, self._tables, strict=False):
+            for position, row in enumerate(table.reshape(self.sizes[axis], -1)[left[:, axis]]):
+                result[position] *= row[column]
         return result
+
+    def columns(self, rows: Rows) -> list[Indices]:
+        """Lay out codes for look-ups: a contiguous column per axis, then their row numbers."""
+        used = [np.ascontiguousarray(rows[:, axis], dtype=np.int64) for axis in self.axes]
+        return [*used, np.arange(len(rows))]
 
     def fit(self, rows: Rows, target: Floats, noise: Floats, steps: int) -> None:
         """Move the hyperparameters towards their most probable values, from where they stand."""
@@ -80,31 +95,27 @@ class Kernel:
         self._tables = self._axis_tables()
 
     def _axis_tables(self) -> list[Floats]:
-        factors = self.factors(self.theta)[0]
-        return self.by_axis(factors)
+        return self.by_axis(self.factors(self.theta)[0])
 
-    def by_axis(self, factors: Sequence[Floats]) -> list[Floats]:
-        """Multiply the factors of each axis, in the order of ``axes``."""
-        owners = [axis for axis, _ in self.features]
-        return [
-            np.prod([factor for factor, owner in zip(factors, owners, strict=True) if owner == axis], axis=0)
-            for axis in self.axes
-        ]
+    def by_axis(self, factors: Floats) -> list[Floats]:
+        """Multiply the factors of each axis' features, in the order of ``axes``; each result is a flat table."""
+        return [np.prod([factors[part] for part in self.parts[axis].values()], axis=0) for axis in self.axes]
 
-    def factors(self, theta: Floats) -> tuple[list[Floats], list[Floats], list[Floats]]:
-        """Return each feature's factor, and the slopes of its logarithm by log length and by logit of the share."""
+    def factors(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return each feature's factor, and the slopes of its logarithm by log length and by logit of the share.
+
+        Shapes:
+            All features' tables one after the other; ``parts`` says where each is.
+        """
         count = len(self.features)
-        values, by_length, by_share = [], [], []
-        for (_, distances), length, logit in zip(self.features, theta[:count], theta[count:], strict=False):
-            share = 1 / (1 + np.exp(-logit))
-            reach = np.sqrt(5) * distances / np.exp(length)
-            decay = np.exp(-reach)
-            matern = (1 + reach + reach**2 / 3) * decay
-            value = 1 - share + share * matern + 1e-12
-            values.append(value)
-            by_length.append(share * reach**2 * (1 + reach) / 3 * decay / value)
-            by_share.append(share * (1 - share) * (matern - 1) / value)
-        return values, by_length, by_share
+        length = np.exp(theta[:count])[self._owner]
+        share = (1 / (1 + np.exp(-theta[count : 2 * count])))[self._owner]
+        reach = self._distances / length
+        decay = np.exp(-reach)
+        matern = (1 + reach + reach**2 / 3) * decay
+        value = 1 - share + share * matern + 1e-12
+        by_length = share * reach**2 * (1 + reach) / 3 * decay / value
+        return value, by_length, share * (1 - share) * (matern - 1) / value
 
 
 class _Evidence:
@@ -118,8 +129,7 @@ class _Evidence:
         self._lower = np.tril_indices(len(target))
         self._diagonal = np.arange(len(target))
         first, second = rows[self._lower[0]].astype(np.int64), rows[self._lower[1]].astype(np.int64)
-        size = {axis: len(distances) for axis, distances in kernel.features}
-        self._size = size
+        size = kernel.sizes
         self._pairs = {axis: first[:, axis] * size[axis] + second[:, axis] for axis in kernel.axes}
         self._weight = np.where(self._lower[0] == self._lower[1], 1.0, 2.0)
 
@@ -131,7 +141,7 @@ class _Evidence:
         factors, by_length, by_share = kernel.factors(theta)
         flat = np.full(len(self._lower[0]), np.exp(theta[-1]))
         for axis, table in zip(kernel.axes, kernel.by_axis(factors), strict=True):
-            flat *= table.ravel()[self._pairs[axis]]
+            flat *= table[self._pairs[axis]]
         covariance: Floats = np.zeros((len(self._target), len(self._target)))
         covariance[self._lower] = flat
         covariance[self._diagonal, self._diagonal] += noise + self._noise + JITTER
@@ -145,11 +155,10 @@ class _Evidence:
         gradient = np.zeros_like(theta)
         weighted = slopes * flat
         for axis, pairs in self._pairs.items():
-            sums = np.bincount(pairs, weighted, minlength=self._size[axis] ** 2)
-            for position, (owner, _) in enumerate(kernel.features):
-                if owner == axis:
-                    gradient[position] = sums @ by_length[position].ravel()
-                    gradient[count + position] = sums @ by_share[position].ravel()
+            sums = np.bincount(pairs, weighted, minlength=kernel.sizes[axis] ** 2)
+            for position, part in kernel.parts[axis].items():
+                gradient[position] = sums @ by_length[part]
+                gradient[count + position] = sums @ by_share[part]
         gradient[-2] = noise * 0.5 * float(np.trace(inverse) - solved @ solved)
         gradient[-1] = float(weighted.sum())
         return value, gradient
@@ -165,7 +174,7 @@ class Posterior:
     def __init__(self, kernel: Kernel, pool: Rows, known: Rows, noise: Floats) -> None:
         from scipy.linalg import cholesky, solve_triangular
 
-        self._kernel, self._pool = kernel, pool
+        self._kernel, self._pool = kernel, kernel.columns(pool)
         self.size = count = len(known)
         room = count + 32
         self._covariance: Floats = np.zeros((room, room))
@@ -173,21 +182,23 @@ class Posterior:
         self._whitened: Floats = np.zeros((room, len(pool)))
         self._rows: Rows = np.zeros((room, known.shape[1]), dtype=np.uint8)
         self._rows[:count] = known
-        self._covariance[:count, :count] = kernel.matrix(known, known) + np.diag(noise + kernel.noise + JITTER)
+        self._covariance[:count, :count] = kernel.matrix(known, kernel.columns(known)) + np.diag(
+            noise + kernel.noise + JITTER
+        )
         self._factor[:count, :count] = cholesky(self._covariance[:count, :count], lower=True)
-        cross = kernel.matrix(known, pool)
+        cross = kernel.matrix(known, self._pool)
         self._whitened[:count] = solve_triangular(self._factor[:count, :count], cross, lower=True, check_finite=False)
         self.variance: Floats = kernel.scale - np.einsum("ij,ij->j", self._whitened[:count], self._whitened[:count])
 
-    def add(self, row: Rows) -> None:
-        """Condition on one more row whose value is still open."""
+    def add(self, row: Rows, noise: float = 0.0) -> None:
+        """Condition on one more row; its value may still be open."""
         from scipy.linalg import solve_triangular
 
         if self.size == len(self._rows):
             self._grow()
         m = self.size
-        with_known = self._kernel.matrix(row[None], self._rows[:m])[0]
-        own = self._kernel.scale + self._kernel.noise + JITTER
+        with_known = self._kernel.matrix(row[None], self._kernel.columns(self._rows[:m]))[0]
+        own = self._kernel.scale + self._kernel.noise + noise + JITTER
         left = solve_triangular(self._factor[:m, :m], with_known, lower=True, check_finite=False)
         last = np.sqrt(max(own - left @ left, 1e-10))
         fresh = (self._kernel.matrix(row[None], self._pool)[0] - left @ self._whitened[:m]) / last
@@ -207,17 +218,19 @@ class Posterior:
             new[: len(old), : old.shape[1]] = old
             setattr(self, name, new)
 
-    def believe(self, target: Floats, known: npt.NDArray[np.bool_]) -> Floats:
-        """Return ``target`` with the rows that are not ``known`` at their own expectation."""
+    def believe(self, target: Floats, known: npt.NDArray[np.bool_], noise: Floats) -> tuple[Floats, float]:
+        """Return ``target`` with the rows that are not ``known`` at their expectation, and the lowest true value.
+
+        A measurement with noise is expected to be truly a little nearer to what the model says than it was.
+        """
         from scipy.linalg import cho_factor, cho_solve
 
-        if known.all():
-            return target
         inner = self._covariance[: self.size, : self.size]
         solved = cho_solve(cho_factor(inner[np.ix_(known, known)], lower=True), target[known])
-        target = target.copy()
-        target[~known] = inner[np.ix_(~known, known)] @ solved
-        return target
+        believed = target.copy()
+        believed[~known] = inner[np.ix_(~known, known)] @ solved
+        true = target[known] - noise[known] * solved
+        return believed, float(min(true.min(), believed[~known].min(initial=np.inf)))
 
     def mean(self, target: Floats) -> Floats:
         """Return the pool's expected values, given those of the rows in the order in which they came."""

@@ -70,6 +70,11 @@ class Recorded:
     def worst(self) -> float:
         return float(np.nanmax(self.seconds))
 
+    @property
+    def told_noise(self) -> Floats:
+        """What a search is told of the noise: none where it is told the truth."""
+        return self.noise if self.measured is not self.seconds else np.zeros_like(self.noise)
+
     def noisy(self, seed: int) -> Recorded:
         """Return the same space as another search would have measured it."""
         drawn = np.random.default_rng(seed).normal(size=len(self.seconds))

@@ -102,7 +102,7 @@ def simulate(space: Recorded, sampler: str, trials: int, seed: int, batch: int =
         times += space.seconds[rows].tolist()
         for row in rows:
             measured = float(space.measured[row])
-            searcher.observe(row, None if np.isnan(measured) else measured, noise=float(space.noise[row]))
+            searcher.observe(row, None if np.isnan(measured) else measured, noise=float(space.told_noise[row]))
     reached = np.minimum.accumulate(np.nan_to_num(np.array(times), nan=np.inf))
     ratios = np.concatenate([reached, np.full(trials - len(times), reached[-1])]) / space.best
     return Curve(ratios=ratios, proposals=np.array(proposals))

@@ -138,10 +138,10 @@ class SurrogateSampler(Ledger):
 
     def _scores(self, posterior: Posterior) -> Floats:
         known: npt.NDArray[np.bool_] = np.array([row in self.seen for row in self._active])
-        target = np.zeros(len(self._active))
-        target[known] = self._target([row for row in self._active if row in self.seen])[0]
-        target = posterior.believe(target, known)
-        mean, best = posterior.mean(target), float(target.min())
+        target, noise = np.zeros((2, len(self._active)))
+        target[known], noise[known] = self._target([row for row in self._active if row in self.seen])
+        target, best = posterior.believe(target, known, noise)
+        mean = posterior.mean(target)
         scores = log_improvement(
             mean, np.sqrt(np.maximum(posterior.variance, 1e-12) + ROUGH * self._kernel.noise), best
         )
