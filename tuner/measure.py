@@ -160,12 +160,21 @@ def evaluate(trial: Trial, second: Inputs, canary: float | None) -> Verdict:
     )
 
 
-def interleave(trials: Sequence[Trial], rounds: int) -> list[tuple[float, ...]]:
-    """Time several configurations in turn, starting each round with another one; return each one's samples."""
+def interleave(trials: Sequence[Trial], rounds: range, seconds: float) -> list[tuple[float, ...]]:
+    """Time several configurations in turn, starting each round with another one; return each one's samples.
+
+    Args:
+        trials: Checked configurations.
+        rounds: From the fewest rounds to the most.
+        seconds: No new round begins after this long, once there are the fewest.
+    """
+    started = time.monotonic()
     samples: list[list[float]] = [[] for _ in trials]
     for trial in trials:
         trial.warm_up()
-    for start in range(rounds):
+    for start in range(rounds.stop):
+        if start >= rounds.start and time.monotonic() - started > seconds:
+            break
         for step in range(len(trials)):
             which = (start + step) % len(trials)
             samples[which].append(max(trials[which].sample(), 1e-9))

@@ -104,7 +104,7 @@ def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
         return Verdict(outcome=Crashed.outcome, text=str(error), lost=True)
 
 
-def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: int) -> list[tuple[float, ...] | Verdict]:
+def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:
     """Confirm each task on the second inputs, then time the sound ones interleaved."""
     from tuner.measure import Trial, interleave
 
@@ -121,7 +121,8 @@ def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: int) -> list[tuple[f
             continue
         ends.append(())
         sound.append((number, trial))
-    for (number, _), samples in zip(sound, interleave([trial for _, trial in sound], rounds), strict=True):
+    timed = interleave([trial for _, trial in sound], rounds, seconds)
+    for (number, _), samples in zip(sound, timed, strict=True):
         ends[number] = samples
     return ends
 
@@ -161,7 +162,17 @@ class Worker:
             initializer=begin,
             initargs=(str(self._log),),
         )
-        self.facts: BenchFacts = self._call(_facts, spec, limit=PREPARE_SECONDS)
+        try:
+            self.facts: BenchFacts = self._call(_facts, spec, limit=PREPARE_SECONDS)
+        except ProcessExpired as error:
+            raise DeviceError(f"device {spec.device}: {self._obituary(error)}".replace("\n", "; ")) from None
+        except FutureTimeout:
+            raise DeviceError(
+                f"device {spec.device}: not ready after {PREPARE_SECONDS:.0f} s; see tune doctor"
+            ) from None
+        finally:
+            if not hasattr(self, "facts"):
+                self.close()
 
     def _call(self, function: Callable[..., T], *arguments: Any, limit: float) -> T:
         result: T = self._pool.schedule(function, args=list(arguments), timeout=limit).result()
@@ -206,11 +217,11 @@ class Worker:
         except (ProcessExpired, FutureTimeout):
             return
 
-    def finals(self, tasks: Sequence[Task], rounds: int) -> list[tuple[float, ...] | Verdict]:
+    def finals(self, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:
         """Confirm and time several configurations in turn; an empty list when the worker could not."""
-        limit = MARGIN_SECONDS + sum(self._trial_limit(task) for task in tasks)
+        limit = MARGIN_SECONDS + seconds + sum(self._trial_limit(task) for task in tasks)
         try:
-            return self._call(_finals, self.spec, list(tasks), rounds, limit=limit)
+            return self._call(_finals, self.spec, list(tasks), rounds, seconds, limit=limit)
         except (FutureTimeout, ProcessExpired, TunerError):
             return []
 

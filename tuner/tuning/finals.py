@@ -10,8 +10,8 @@ from tuner.results import Measurement, Result
 from tuner.templates import KernelTemplate
 
 FINALISTS = 5
-MOST_ROUNDS, LEAST_ROUNDS = 31, 7
-SECONDS = 4.0  # of a heat's timed launches
+ROUNDS = range(7, 31)  # fewest and most of a heat
+SECONDS = 4.0  # of a heat, beyond its fewest rounds
 NOISE = 0.01  # medians closer than this are a tie, however tight their intervals
 MOST_HEATS = 4
 
@@ -53,12 +53,6 @@ def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Sett
     ranking = (winner, *(each for each in by_time if each is not winner))
     keys = frozenset(each.configuration.key for each in tied) if len(tied) > 1 else frozenset[str]()
     return Settled(ranking=ranking, tied=keys)
-
-
-def rounds(results: Sequence[Result]) -> int:
-    """Return how many rounds of these results take a few seconds at most."""
-    one = sum(result.seconds for result in results)
-    return max(LEAST_ROUNDS, min(MOST_ROUNDS, int(SECONDS / one)))
 
 
 def finalists(results: Sequence[Result], settled: frozenset[str]) -> list[Result]:

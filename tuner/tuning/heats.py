@@ -11,7 +11,7 @@ from tuner.errors import Rejected
 from tuner.protocol import Task, Verdict
 from tuner.render import render
 from tuner.results import Measurement, Result
-from tuner.tuning.finals import FINALISTS, MOST_HEATS, complexity, finalists, rank, rounds
+from tuner.tuning.finals import FINALISTS, MOST_HEATS, ROUNDS, SECONDS, complexity, finalists, rank
 from tuner.tuning.progress import Standing
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _heat(run: Run, chosen: Sequence[Result]) -> bool:
     tasks = [task for result in chosen if (task := _task(run, result)) is not None]
     if len(tasks) != len(chosen):
         return False
-    ends = run.worker.finals(tasks, rounds(chosen))
+    ends = run.worker.finals(tasks, ROUNDS, SECONDS)
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")
         return False

@@ -99,6 +99,8 @@ class Run:
         sampler = make_sampler(options.sampler, Candidates.of(space), options.seed)
         self.supply = Supply(space, sampler, handle, self.results.values())
         self.pending: deque[_Candidate] = deque()
+        self.claimed: dict[str, Configuration] = {}
+        self._unshown: deque[Result] = deque()
         self._canary = worker.health()
 
     def to_the_end(self, started: float) -> Report:
@@ -110,6 +112,7 @@ class Run:
                 self._begun = time.monotonic()
                 reason = self._search_or_interrupt()
                 self.writer.flush()
+                self._show()
                 best = settle(self) if reason != "interrupted" else settle(self, heats=0)
             self.handle.note()
         finally:
@@ -131,7 +134,7 @@ class Run:
             self._try_suspects()
         except KeyboardInterrupt:
             reason = "interrupted"
-        self.handle.release([candidate.configuration for candidate in self.pending])
+        self.handle.release(self.claimed.values())
         self.pending.clear()
         return reason
 
@@ -142,8 +145,7 @@ class Run:
                 return "exhausted" if self.supply.exhausted else "trials"
             for candidate in self._compiled():
                 if self._budget_spent() == "time":
-                    self.handle.release([candidate.configuration])
-                    continue
+                    break
                 self._finish(candidate)
         return reason
 
@@ -160,7 +162,9 @@ class Run:
         room = AHEAD * self.options.jobs - len(self.pending)
         if self.options.trials is not None:
             room = min(room, self.options.trials - self.progress.done - len(self.pending))
-        for configuration, baseline in self.supply.take(room):
+        taken = self.supply.take(room)
+        self.claimed |= {configuration.key: configuration for configuration, _ in taken}
+        for configuration, baseline in taken:
             self._submit(configuration, baseline)
 
     def _submit(self, configuration: Configuration, baseline: str) -> None:
@@ -204,7 +208,13 @@ class Run:
         self.take_in(result)
         self.progress.done += 1
         self.progress.elapsed = time.monotonic() - self._begun
-        self.observer.trial(result, self.progress)
+        self._unshown.append(result)
+        self._show(still_waiting=self.writer.pending)
+
+    def _show(self, still_waiting: int = 0) -> None:
+        """Show the results that are in the store: what a user has seen is never lost."""
+        while len(self._unshown) > still_waiting:
+            self.observer.trial(self._unshown.popleft(), self.progress)
 
     def _verdict(self, candidate: _Candidate) -> tuple[Verdict, float]:
         try:
@@ -255,6 +265,7 @@ class Run:
     def take_in(self, result: Result) -> None:
         """Store a result and let best, counts and sampler know."""
         self.writer.put(result)
+        self.claimed.pop(result.configuration.key, None)
         self.results[result.configuration.key] = result
         self.new.append(result)
         self.progress.outcomes[result.outcome] += 1

@@ -1,0 +1,303 @@
+"""The command line as a user meets it: exit codes, one-line errors, nothing written for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tuner.cli import _run
+
+TUNE = [sys.executable, "-c", "from tuner.cli import main; main()"]
+SMALL = ("--layer", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--template", "direct")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tune(capsys, *arguments):
+    """Run a command; return its exit code, standard output and standard error."""
+    code = _run(list(arguments))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with a small finished study on the CPU, made by the real command."""
+    folder = tmp_path_factory.mktemp("finished")
+    done = subprocess.run(
+        [*TUNE, "run", *SMALL, "--trials", "12", "--device", "cpu"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_help_comes_within_half_a_second():
+    best = min(_seconds([*TUNE, "--help"]) for _ in range(5))
+    assert best < 0.5
+
+
+def _seconds(command):
+    started = time.monotonic()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.monotonic() - started
+
+
+def test_help_imports_nothing_heavy():
+    code = "import sys; from tuner.cli import _run; _run(['--help']); print(sorted(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for heavy in ("numpy", "optuna", "sqlalchemy", "pyopencl", "pycuda", "rich"):
+        assert f"'{heavy}'" not in out
+
+
+def test_every_command_has_help(capsys):
+    from tuner.cli import cli
+
+    for name in cli.commands:
+        code, out, _ = tune(capsys, name, "--help")
+        assert code == 0
+        assert len(out.split("Options:")[0]) > 40, name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--layer", "conv3"], ["'conv3' is unknown", "did you mean 'sp18/conv", "fa20/conv2"]),
+        (["run", "--layer", "conv2", "--device", "gpu"], ["'gpu' is unknown", "auto, cpu, cuda"]),
+        (["run", "--layer", "C=1,H=8,M=1,K=9"], ["K=9 is larger than the input's H=8", "at most 8"]),
+        (["run", "--layer", "conv2", "--batch", "0"], ["B=0 is below 1"]),
+        (["run", "--layer", "C=1,H=8,K=3"], ["M missing"]),
+        (["run", "--layer", "conv2", "--trials", "0"], ["--trials 0", "above 0"]),
+        (["run", "--layer", "conv2", "--time", "0s"], ["--time 0", "above 0"]),
+        (["run", "--layer", "conv2", "--time", "soon"], ["'soon' is not a time", "60s"]),
+        (["run", "--layer", "conv2", "--sampler", "magic"], ["'magic' is unknown", "random"]),
+        (["run", "--layer", "conv2", "--template", "fast"], ["'fast' is unknown", "direct"]),
+        (["run", "--layer", "conv2", "--template", "./mine.py"], ["there is no file", "NAME.py beside NAME.cu"]),
+        (["run", "--layer", "conv2", "--data", "nowhere"], ["nowhere"]),
+        (["run", "--layer", "conv2", "--storage", "nowhere/t.db"], ["folder nowhere does not exist"]),
+        (["run"], ["--layer"]),
+        (["fly"], ["fly"]),
+        (["show", "conv2"], ["does not exist", "tune run"]),
+        (["best", "conv2"], ["does not exist"]),
+        (["list"], ["does not exist"]),
+        (["export", "--layer", "conv2", "-o", "x.h"], ["does not exist"]),
+        (["export"], ["no study named"]),
+        (["verify", "--network", "lenet"], ["'lenet' is unknown", "sp18"]),
+    ],
+)
+def test_bad_input_is_one_line_with_exit_two_and_writes_nothing(capsys, here, arguments, words):
+    code, _, err = tune(capsys, *arguments)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.skipif("pycuda" in sys.modules, reason="PyCUDA is installed here")
+def test_cuda_without_pycuda_says_how_to_install_it(capsys, here):
+    pytest.importorskip("pyopencl")
+    try:
+        import pycuda.driver  # noqa: F401
+
+        pytest.skip("PyCUDA works here")
+    except ImportError:
+        pass
+    code, _, err = tune(capsys, "run", "--layer", "conv2", "--device", "cuda")
+    assert code == 2
+    assert "tuner[cuda]" in err or "driver" in err
+    assert err.count("\n") == 1
+    assert list(here.iterdir()) == []
+
+
+def test_template_with_a_syntax_error_names_file_and_line(capsys, here):
+    (here / "mine.cu").write_text("")
+    (here / "mine.py").write_text("x = 1\nTEMPLATE = (\n")
+    code, _, err = tune(capsys, "run", "--layer", "conv2", "--template", "mine.py")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "mine.py:2" in err
+
+
+def test_template_parameter_without_choices_is_named(capsys, here):
+    (here / "mine.cu").write_text("")
+    (here / "mine.py").write_text("from tuner import Parameter\nParameter(name='UNROLL', choices=(), doc='')\n")
+    code, _, err = tune(capsys, "run", "--layer", "conv2", "--template", "mine.py")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "UNROLL: no choices" in err
+
+
+def test_store_that_is_not_sqlite_is_refused_and_kept(capsys, here):
+    (here / "notes.txt").write_text("my notes, not a database " * 40)
+    code, _, err = tune(capsys, "run", *SMALL, "--storage", "notes.txt", "--device", "cpu")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "not an SQLite database" in err
+    assert (here / "notes.txt").read_text().startswith("my notes")
+
+
+def test_store_of_another_program_is_refused_and_kept(capsys, here):
+    with sqlite3.connect(here / "other.db") as other:
+        other.execute("create table holidays (day text)")
+    other.close()
+    code, _, err = tune(capsys, "run", *SMALL, "--storage", "other.db", "--device", "cpu")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "another program" in err
+
+
+def test_run_ends_with_best_baselines_and_next_commands(finished):
+    _, out = finished
+    assert "naive 32x32 (B,M,1)" in out
+    assert "12 new trials" in out
+    assert re.search(r"tune export --study '.*' -o c9.*_best\.h|tune export", out)
+    assert max(len(line) for line in out.splitlines() if not line.startswith(("direct", "C2", "  tune"))) <= 100
+
+
+def test_list_show_and_best_read_what_run_wrote(capsys, finished, monkeypatch):
+    folder, _ = finished
+    monkeypatch.chdir(folder)
+    code, out, _ = tune(capsys, "list", "--json")
+    assert code == 0
+    (study,) = json.loads(out)
+    assert study["trials"] == 12
+    code, out, _ = tune(capsys, "show", study["study"], "--json")
+    assert (code, len(json.loads(out)["trials"])) == (0, 12)
+    code, out, _ = tune(capsys, "show", study["layer"])
+    assert code == 0
+    assert "naive" in out
+    code, out, _ = tune(capsys, "best", study["layer"], "--json")
+    assert code == 0
+    assert json.loads(out)["confirmed"] is True
+    code, out, _ = tune(capsys, "show", study["layer"], "--failures")
+    assert code == 0
+
+
+def test_unknown_study_is_named_with_those_there_are(capsys, finished, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    code, _, err = tune(capsys, "show", "conv9")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "conv9" in err
+
+
+def test_same_command_again_resumes_and_measures_nothing_twice(finished):
+    folder, _ = finished
+    command = [*TUNE, "run", *SMALL, "--trials", "4", "--device", "cpu", "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert report["known_before"] == 12
+    assert report["trials"] == 4
+    with sqlite3.connect(folder / "studies" / "tuner.db") as db:
+        keys = [row[0] for row in db.execute("select key from tuner_result")]
+    db.close()
+    assert len(keys) == len(set(keys)) == 16
+
+
+def test_export_writes_a_header_that_compiles(capsys, finished, monkeypatch):
+    folder, _ = finished
+    monkeypatch.chdir(folder)
+    code, out, err = tune(capsys, "export", "--layer", "C2H12W11M3K3", "-o", "best.h")
+    assert code == 0, err
+    assert "run once more: verified" in out
+    (folder / "use.c").write_text('#include "best.h"\nint main(void) { return 0; }\n')
+    subprocess.run(["gcc", "-std=c99", "-c", "use.c", "-o", "use.o"], cwd=folder, check=True)
+
+
+def test_export_into_a_folder_is_refused(capsys, finished, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    code, _, err = tune(capsys, "export", "--layer", "C2H12W11M3K3", "-o", str(finished[0]))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is a folder" in err
+
+
+def test_replay_runs_a_trial_again_and_keeps_its_source(capsys, finished, monkeypatch):
+    folder, _ = finished
+    monkeypatch.chdir(folder)
+    code, out, err = tune(capsys, "replay", "C2H12W11M3K3", "0", "--keep-source", "kept.cl")
+    assert code == 0, err
+    assert "now: ok" in out
+    assert "conv_forward" in (folder / "kept.cl").read_text()
+    code, _, err = tune(capsys, "replay", "C2H12W11M3K3", "999")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_ctrl_c_ends_with_130_and_the_study_goes_on_afterwards(tmp_path):
+    command = [*TUNE, "run", *SMALL, "--time", "60s", "--device", "cpu"]
+    running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    for line in running.stdout:
+        if "trial" in line:
+            break
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "interrupted" in out + err
+    assert "Traceback" not in err
+    with sqlite3.connect(tmp_path / "studies" / "tuner.db") as db:
+        (claims,) = db.execute("select count(*) from tuner_claim").fetchone()
+        (states,) = db.execute("select count(*) from trials where state = 'RUNNING'").fetchone()
+    db.close()
+    assert (claims, states) == (0, 0)
+
+
+def test_doctor_reports_the_cpu_and_says_what_is_missing(capsys):
+    code, out, _ = tune(capsys, "doctor", "--json")
+    assert code == 0
+    findings = {finding["subject"]: finding for finding in json.loads(out)}
+    assert findings["Fashion-MNIST"]["ok"]
+    assert findings["opencl:0"]["ok"]
+    assert all(finding["ok"] or finding["remedy"] or finding["found"] for finding in findings.values())
+
+
+def test_layers_and_templates_are_listed(capsys):
+    code, out, _ = tune(capsys, "layers")
+    assert code == 0
+    assert "sp18/conv2" in out
+    assert "32.45" in out
+    code, out, _ = tune(capsys, "templates", "--json")
+    assert {"direct", "shared_tile", "register_tile"} <= {each["name"] for each in json.loads(out)}
+
+
+def test_cache_is_shown_and_cleared(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_CACHE_DIR", str(tmp_path))
+    from tuner.cache import CompileCache
+
+    CompileCache.default().put("ab" * 32, b"binary")
+    assert "1 binaries" in tune(capsys, "cache")[1]
+    assert tune(capsys, "cache", "--clear")[0] == 0
+    assert CompileCache.default().use().entries == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a read-only folder needs root")
+def test_read_only_folder_is_one_line(capsys, tmp_path, monkeypatch):
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("this machine allows no mounts")
+    try:
+        monkeypatch.chdir(folder)
+        code, _, err = tune(capsys, "run", *SMALL, "--device", "cpu")
+    finally:
+        monkeypatch.chdir(tmp_path)
+        subprocess.run(["umount", str(folder)], check=True)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert Path(folder).exists()
