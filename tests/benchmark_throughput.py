@@ -4,7 +4,7 @@
 
 Both measure random configurations of the same template at the same batch: ours by ``tune run --sampler random``, Kernel
 Tuner by brute force over as many random points as it finishes in about the same time, its answer being the reference's
-output. Kernel Tuner's PyCUDA backend has no dynamic shared memory, so its points are those under 48 KB, declared static.
+output. Its PyCUDA backend has no dynamic shared memory, so its points are those under 48 KB, declared static.
 Without Kernel Tuner or a GPU only our own figure is printed.
 """
 
