@@ -12,8 +12,7 @@ from tuner.dataset import load_test_split
 from tuner.devices import Array, Buffer
 from tuner.errors import WrongResult
 from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.networks import _stage_before as stage_before
-from tuner.networks import layer_input, layer_weights
+from tuner.networks import layer_input, layer_weights, stage_before
 from tuner.protocol import BenchSpec, ragged_batches
 from tuner.reference import Precision, tolerance
 
@@ -60,7 +59,7 @@ def network_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
     layer, device = bench.layer, bench.device
     dataset = load_test_split(spec.data)
     w = layer_weights(layer)
-    before = stage_before(layer) if "/" in layer.name else None
+    before = stage_before(layer)
     if before is None:
         x = _uploaded(bench, layer_input(layer, dataset))
     else:

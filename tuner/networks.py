@@ -268,6 +268,3 @@ def _stack(dataset: Dataset, which: Ids, layer: ConvLayer) -> F32:
 
 def _is_named(layer: ConvLayer) -> bool:
     return LAYERS.get(layer.name) == layer.with_batch(FULL_BATCH)
-
-
-_stage_before = stage_before
