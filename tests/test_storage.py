@@ -18,7 +18,7 @@ from pathlib import Path
 import optuna
 import pytest
 from optuna.trial import TrialState
-from sqlalchemy import update
+from sqlalchemy import event, select, update
 from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_failure, toy_key, toy_ok
 
 from tuner.errors import StorageError, StudyMismatch, TunerError, UsageError
@@ -196,6 +196,7 @@ def test_optuna_sampler_goes_on_from_our_trials(store: Store, handle: StudyHandl
     assert trial.suggest_categorical("TILE_WIDTH", handle.choices["TILE_WIDTH"]) in (4, 8, 16, 32)
     study.tell(trial, 9.0)
     assert handle.record(toy_ok(12)) == 13
+    assert list(handle.numbered()) == [*range(12), 13]
 
 
 def test_note_explains_the_study(handle: StudyHandle) -> None:
@@ -363,15 +364,16 @@ def test_writer_reports_a_full_disk_and_goes_on_when_there_is_room(store: Store,
     waiting = writer.pending
     assert stored > 0
     assert waiting == 1
+    with pytest.raises(StorageError, match="the disk is full"):
+        writer.flush()
     limit_pages(store, 1_000_000)
+    writer.close()
     writer.close()
     assert len(handle.results()) == stored + waiting
 
 
 def limit_pages(store: Store, pages: int) -> None:
     store.database.engine.dispose()
-    from sqlalchemy import event
-
     event.listen(store.database.engine, "connect", lambda raw, _: raw.execute(f"PRAGMA max_page_count = {pages}"))
 
 
@@ -448,6 +450,18 @@ def test_newer_schema_is_refused(path: Path) -> None:
     with Store.open(path) as store, store.database.writing() as connection:
         connection.execute(update(SchemaRow).values(version=99))
     assert "newer tuner (schema 99" in str(refusal(path))
+
+
+def test_store_of_another_optuna_is_checked_once(path: Path) -> None:
+    with Store.open(path) as store, store.database.writing() as connection:
+        connection.execute(update(SchemaRow).values(optuna_version="4.9"))
+    for _ in range(2):
+        with Store.open(path) as store, store.database.reading() as session:
+            assert session.scalar(select(SchemaRow.optuna_version)) == optuna.__version__
+    with closing(sqlite3.connect(path)) as plain, plain:
+        plain.execute("UPDATE alembic_version SET version_num = 'v99.0'")
+        plain.execute("UPDATE tuner_schema SET optuna_version = '9.9'")
+    assert "made for another Optuna" in str(refusal(path))
 
 
 def test_damaged_file_is_reported(path: Path) -> None:

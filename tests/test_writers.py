@@ -20,7 +20,7 @@ from tuner.storage import Store
 
 SPACE = 384
 WRITER = """
-import random, sys
+import random, sys, time
 sys.path.insert(0, sys.argv[1])
 from toy_store import *
 from tuner.storage import COMPILE, LAUNCH, Store
@@ -37,7 +37,7 @@ for start in range(0, len(numbers), 4):
     for configuration in granted:
         handle.mark(configuration, LAUNCH)
         number = batch[configuration.key]
-        print("launch", number, flush=True)
+        time.sleep(0.01)  # the device's part: most kills fall in here
         trial = handle.record(toy_ok(number, 1e-3 * (1 + number)))
         print("stored", number, trial, flush=True)
 """
@@ -46,6 +46,20 @@ for start in range(0, len(numbers), 4):
 def start_writer(path: Path, seed: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(path), str(seed)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_ready(writer: subprocess.Popen[str]) -> None:
+    assert writer.stdout
+    if writer.stdout.readline() != "ready\n":
+        raise AssertionError(rest_of(writer)[1])
+
+
+def rest_of(writer: subprocess.Popen[str]) -> tuple[str, str]:
+    """Read to the end by the same files as the first line: ``communicate`` would miss what they hold already."""
+    assert writer.stdout
+    assert writer.stderr
+    with writer:
+        return writer.stdout.read(), writer.stderr.read()
 
 
 def stored_by(output: str) -> list[int]:
@@ -78,8 +92,7 @@ def test_four_writers_and_a_reader_share_one_new_file(tmp_path: Path) -> None:
     path = tmp_path / "tuner.db"
     writers = [start_writer(path, seed) for seed in range(4)]
     for writer in writers:
-        assert writer.stdout
-        assert writer.stdout.readline() == "ready\n"
+        wait_ready(writer)
     seen = 0
     with Store.open(path) as reader:
         while any(writer.poll() is None for writer in writers):
@@ -87,7 +100,7 @@ def test_four_writers_and_a_reader_share_one_new_file(tmp_path: Path) -> None:
             assert summary.trials >= seen
             seen = summary.trials
             time.sleep(0.05)
-        outputs = [writer.communicate(timeout=60) for writer in writers]
+        outputs = [rest_of(writer) for writer in writers]
         assert [error for _, error in outputs] == [""] * 4
         assert [writer.returncode for writer in writers] == [0] * 4
         by_whom = [stored_by(output) for output, _ in outputs]
@@ -113,13 +126,12 @@ def test_killed_writers_lose_nothing_stored_and_leave_suspects(tmp_path: Path) -
     for round_number in range(4):
         writers = [start_writer(path, 10 * round_number + seed) for seed in range(2)]
         for writer in writers:
-            assert writer.stdout
-            assert writer.stdout.readline() == "ready\n"
+            wait_ready(writer)
         for writer in writers:
             time.sleep(rng.uniform(0.02, 0.3))
             os.kill(writer.pid, signal.SIGKILL)
         for writer in writers:
-            output, error = writer.communicate(timeout=60)
+            output, error = rest_of(writer)
             assert error == ""
             stored |= set(stored_by(output))
         with Store.open(path) as store:

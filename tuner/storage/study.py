@@ -135,9 +135,13 @@ class StudyHandle:
 
     def results(self) -> list[Result]:
         """Return every result, in the order of its trial's number."""
+        return list(self.numbered().values())
+
+    def numbered(self) -> dict[int, Result]:
+        """Return every result by its trial's number, ascending; another program's trials leave gaps."""
         with self.database.reading() as session:
             found = session.execute(select_results().where(ResultRow.study_id == self.id).order_by(ResultRow.number))
-            return [result_of(row, samples, failure) for row, samples, failure in found]
+            return {row.number: result_of(row, samples, failure) for row, samples, failure in found}
 
     def best(self, confirmed_only: bool = True) -> Result | None:
         """Return the fastest fully measured result, or None."""

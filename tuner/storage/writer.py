@@ -55,7 +55,7 @@ class Writer:
             if self._error is None:
                 self._paused = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: not self._waiting or self._error)
+                self._changed.wait_for(lambda: not self._waiting or self._error or self._closing)
             self._raise_once()
 
     def close(self) -> None:
