@@ -435,6 +435,15 @@ def test_file_that_is_no_store_is_left_as_it_is(tmp_path: Path) -> None:
     assert files_of(tmp_path) == before
 
 
+def test_store_half_made_by_a_killed_process_is_made_anew(path: Path) -> None:
+    aside = path.with_name(".tuner.db.new")
+    with closing(sqlite3.connect(aside)) as half:
+        half.execute("CREATE TABLE studies (study_id INTEGER)")
+    with Store.open(path) as store:
+        store.study(toy_key(), ENVIRONMENT, TEMPLATES).record(toy_ok(0))
+    assert [entry.name for entry in path.parent.iterdir()] == ["tuner.db"]
+
+
 def test_optuna_database_is_taken_in(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/optuna.db"
     optuna.create_study(storage=url, study_name="theirs")

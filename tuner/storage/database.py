@@ -6,7 +6,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from tuner.errors import UsageError
 from tuner.storage.faults import one_line
-from tuner.storage.location import Location, inspect_file
+from tuner.storage.location import Location, find_location, inspect_file
 from tuner.storage.models import SCHEMA_VERSION, Base, SchemaRow
 
 BUSY_SECONDS = 30
@@ -28,14 +28,11 @@ _PRAGMAS = (f"busy_timeout = {BUSY_SECONDS * 1000}", "synchronous = NORMAL", "fo
 class Database:
     """An open store: ``reading()`` sees one snapshot; ``writing()`` holds the write lock from its first statement."""
 
-    def __init__(self, location: Location, create: bool) -> None:
+    def __init__(self, location: Location, lock: AbstractContextManager[None]) -> None:
         self.location = location
-        with self._faults():
-            if location.path:
-                inspect_file(location.path, create)
-            self.engine = _engine(location)
-            self._write_engine = self.engine.execution_options(writes=True)
-            self._prepare()
+        self.engine = _engine(location)
+        self._write_engine = self.engine.execution_options(writes=True)
+        self._prepare(lock)
 
     @property
     def _name(self) -> str:
@@ -69,11 +66,11 @@ class Database:
     def close(self) -> None:
         self.engine.dispose()
 
-    def _prepare(self) -> None:
+    def _prepare(self, lock: AbstractContextManager[None]) -> None:
         found = self._schema()
         if found is None:
-            with _folder_lock(self.location.path):
-                found = self._schema() or self._create()
+            with lock:
+                found = self._schema() or self._add_tables()
         if found.version > SCHEMA_VERSION:
             raise UsageError(
                 f"storage {self._name} was made by a newer tuner (schema {found.version}, this one reads "
@@ -88,14 +85,15 @@ class Database:
                 return None
             return session.scalar(select(SchemaRow))
 
-    def _create(self) -> SchemaRow:
-        """Create Optuna's tables, then ours; the schema row comes last and says that all are there."""
+    def _add_tables(self) -> SchemaRow:
+        """Create Optuna's tables if they are missing, then ours in one transaction."""
         _create_optuna_tables(self.location, self._name)
-        with self._write_engine.begin() as connection:
+        row = SchemaRow(id=1, version=SCHEMA_VERSION, optuna_version=optuna.__version__)
+        with self._write_engine.begin() as connection, Session(connection, expire_on_commit=False) as session:
             Base.metadata.create_all(connection)
-        with Session(self._write_engine, expire_on_commit=False) as session, session.begin():
-            row = SchemaRow(id=1, version=SCHEMA_VERSION, optuna_version=optuna.__version__)
             session.add(row)
+            session.flush()
+            session.expunge(row)
         return row
 
     def _check_optuna(self) -> None:
@@ -105,6 +103,19 @@ class Database:
             row = session.scalar(select(SchemaRow))
             if row:
                 row.optuna_version = optuna.__version__
+
+
+def open_database(location: Location, create: bool) -> Database:
+    """Open a store, and make it if it is not there and ``create`` allows it.
+
+    Raises:
+        UsageError, StorageError: See ``inspect_file``; or made by a newer tuner or another Optuna.
+    """
+    with one_line(str(location), location.path):
+        if location.path:
+            inspect_file(location.path, create)
+            _make_file(location.path)
+        return Database(location, _folder_lock(location.path))
 
 
 def _create_optuna_tables(location: Location, name: str) -> None:
@@ -147,6 +158,27 @@ def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _make_file(path: Path) -> None:
+    """Make a new store aside and put it in place whole: nobody ever sees half of its tables."""
+    if path.exists() and path.stat().st_size:
+        return
+    with _folder_lock(path):
+        if path.exists() and path.stat().st_size:
+            return  # another process was first
+        aside = path.with_name(f".{path.name}.new")
+        _remove(aside)  # of a process that was killed here
+        try:
+            Database(find_location(aside), nullcontext()).close()
+            aside.replace(path)
+        finally:
+            _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        name.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tuner.errors import CompileError, OutOfResources, StudyMismatch, WrongResul
 from tuner.results import OK, Environment, Result, StudyKey
 from tuner.storage import notes
 from tuner.storage.claims import Claim, chunks, claim_of, select_claims
-from tuner.storage.database import Database
+from tuner.storage.database import Database, open_database
 from tuner.storage.finding import pick_study
 from tuner.storage.location import DEFAULT_URL, find_location
 from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow
@@ -79,7 +79,7 @@ class Store:
             UsageError: Not a store, and nothing that could become one; or made by a newer tuner.
             StorageError: Not readable or writable, full, locked or damaged.
         """
-        store = cls(Database(find_location(where), create))
+        store = cls(open_database(find_location(where), create))
         try:
             store._drop_orphans()
             store.close_stale()
