@@ -83,6 +83,12 @@ def test_header_says_where_it_comes_from() -> None:
         assert needed in text
 
 
+def test_header_names_its_own_file_in_its_example() -> None:
+    for environment in (ENVIRONMENT, CUDA_ENVIRONMENT):
+        text = render_header(dataclasses.replace(winner(environment=environment), file="conv2_best.h"))
+        assert '//     #include "conv2_best.h"' in text
+
+
 def test_header_of_own_layer_has_a_prefix_of_its_own() -> None:
     text = render_header(winner("C=8,H=32,W=48,M=32,K=3"))
     assert "#define C8H32W48M32K3_W_OUT 46" in text

@@ -12,12 +12,12 @@ _HELPER = re.compile(r"^(?=__device__[^;={\n]*\()(?![^(\n]*\b(?:__forceinline__|
 _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)\(.*\n", re.MULTILINE)
 
 
-def usage(prefix: str, entry: str, geometry: Geometry) -> tuple[str, ...]:
+def usage(prefix: str, entry: str, file: str) -> tuple[str, ...]:
     """Return the example for the header's comment."""
     return (
         "Use, in a .cu file (nvcc -c; x, w and y are device pointers):",
         "",
-        f'    #include "{prefix.lower()}.h"',
+        f'    #include "{file}"',
         f"    cudaError_t error = {entry}_launch(x, w, y, B, stream);",
         '    if (error != cudaSuccess) fprintf(stderr, "%s\\n", cudaGetErrorString(error));',
         "    cudaStreamSynchronize(stream);",

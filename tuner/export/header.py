@@ -26,6 +26,7 @@ class Winner:
         tolerance: Largest absolute error allowed by the check, if known.
         naive_seconds: Median of the naive baseline measured in the same study, if there is one.
         options: What OpenCL's compiler must be given for the same numbers; empty for CUDA.
+        file: The header's own file name, for its example.
     """
 
     result: Result
@@ -38,6 +39,7 @@ class Winner:
     tolerance: float | None = None
     naive_seconds: float | None = None
     options: str = ""
+    file: str = ""
 
     @property
     def dialect(self) -> Dialect:
@@ -70,7 +72,13 @@ def render_header(winner: Winner) -> str:
     dialect = cuda if winner.dialect == CUDA else opencl
     guard = f"{winner.prefix}_FORWARD_H"
     parts = (
-        _comment((*_provenance(winner, measurement), "", *dialect.usage(winner.prefix, winner.entry, geometry))),
+        _comment(
+            (
+                *_provenance(winner, measurement),
+                "",
+                *dialect.usage(winner.prefix, winner.entry, winner.file or f"{winner.prefix.lower()}.h"),
+            )
+        ),
         f"#ifndef {guard}\n#define {guard}\n",
         _macros(winner, geometry),
         dialect.body(winner.prefix, winner.entry, winner.options, source, geometry),

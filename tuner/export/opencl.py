@@ -5,12 +5,13 @@ from __future__ import annotations
 from tuner.export.geometry import Geometry
 
 
-def usage(prefix: str, entry: str, geometry: Geometry) -> tuple[str, ...]:
+def usage(prefix: str, entry: str, file: str) -> tuple[str, ...]:
     """Return the example for the header's comment."""
     lower = prefix.lower()
     return (
         "Use, in C or C++ with OpenCL:",
         "",
+        f'    #include "{file}"',
         f"    const char *source = {lower}_source;",
         "    cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, NULL);",
         f"    clBuildProgram(program, 1, &device, {prefix}_OPTIONS, NULL, NULL);",
