@@ -52,7 +52,7 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
         with Worker(spec_of(handle)) as worker:
             _refuse_stale(handle, best, template, worker)
             verdict = _run_again(best, template, handle, worker)
-            winner = _winner(handle, best, template, worker.facts.tolerance)
+            winner = _winner(handle, best, template, worker, path)
     write_header(path, render_header(winner))
     return Exported(path=path, result=best, verdict=verdict)
 
@@ -144,7 +144,7 @@ def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, work
     return verdict
 
 
-def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, tolerance: float) -> Winner:
+def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
     from tuner.tuning.run import NAIVE
 
     number = handle.trial_number(best.configuration)
@@ -152,12 +152,13 @@ def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, toleran
     return Winner(
         result=best,
         layer=handle.layer,
-        environment=handle.environment,
+        environment=handle.environment_of(best.configuration),
         template=template,
         study=handle.name,
         trial=-1 if number is None else number,
         command=command_of(handle),
-        tolerance=tolerance,
+        tolerance=worker.facts.tolerance,
+        file=path.name,
         naive_seconds=naive,
         options="" if handle.environment.kind == "cuda" else "-cl-std=CL1.2 -cl-mad-enable",
     )

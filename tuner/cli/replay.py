@@ -48,9 +48,11 @@ def replay_trial(
 
 
 def _result(handle: StudyHandle, trial: int) -> Result:
-    results = handle.results()
-    if not 0 <= trial < len(results):
-        raise UsageError(f"study '{handle.name}': no trial {trial}; it has trials 0 to {len(results) - 1}")
+    results = handle.numbered()
+    if trial not in results:
+        raise UsageError(
+            f"study '{handle.name}': no trial {trial}; it has {len(results)}, up to {max(results, default=0)}"
+        )
     return results[trial]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tuner.cli.options import DEFAULT_STORAGE
-from tuner.cli.text import gigaflops, milliseconds, percent, plural, spread, table, times
+from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, spread, table, times
 from tuner.exporting import header_name
 from tuner.results import Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
@@ -26,7 +26,7 @@ COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "floor", "vs naive", "template")
 def print_report(report: Report, asked: RunOptions) -> None:
     """Print the end of a run, 80 columns wide."""
     progress = report.progress
-    click.echo(
+    echo_wrapped(
         f"{REASONS[report.reason]}; {plural(progress.done, 'new trial')} of {progress.space:,} valid configurations, "
         f"{progress.known + progress.reused:,} known before"
     )
@@ -37,7 +37,7 @@ def print_report(report: Report, asked: RunOptions) -> None:
     _print_failures(report.failed)
     for line in report.health:
         click.echo(line)
-    click.echo(costs_line(report.costs, progress.done))
+    echo_wrapped(costs_line(report.costs, progress.done))
     _print_next(report, asked)
 
 
@@ -50,17 +50,20 @@ def _print_best(report: Report) -> None:
     if tied:
         click.echo(f"tie: {plural(len(tied), 'other')} within the noise; the simplest configuration is named first")
     given = " ".join(f"{name}={value}" for name, value in winner.configuration.values)
-    click.echo(f"\n{winner.configuration.template}: {given}")
-    click.echo(f"largest error {winner.max_error:.2g}\n" if winner.max_error is not None else "")
+    click.echo()
+    echo_wrapped(f"{winner.configuration.template}: {given}")
+    if winner.max_error is not None:
+        click.echo(f"largest error {winner.max_error:.2g}, checked on {progress.layer.y_size:,} elements")
+    click.echo()
 
 
 def _row(standing: Standing, progress: Progress) -> tuple[str, ...]:
     result, number = standing.result, standing.number
     mark = "=" if standing.tied else "*" if standing.winner else ""
-    return (f"{mark}{'-' if number is None else number}", *_speed(result, progress), result.configuration.template)
+    return (f"{mark}{'-' if number is None else number}", *speed(result, progress), result.configuration.template)
 
 
-def _speed(result: Result, progress: Progress) -> tuple[str, ...]:
+def speed(result: Result, progress: Progress) -> tuple[str, ...]:
     seconds = result.seconds
     return (
         milliseconds(seconds),
@@ -73,7 +76,7 @@ def _speed(result: Result, progress: Progress) -> tuple[str, ...]:
 
 def _print_baselines(baselines: Sequence[Result], progress: Progress) -> None:
     rows = [
-        (*(_speed(result, progress) if result.ok else (result.outcome, "", "", "", "")), result.baseline)
+        (*(speed(result, progress) if result.ok else (result.outcome, "", "", "", "")), result.baseline)
         for result in baselines
     ]
     table("named baselines", (*COLUMNS[1:6], "baseline"), rows, left=("baseline",))
@@ -96,10 +99,10 @@ def _print_failures(failed: Sequence[Result]) -> None:
 
 def costs_line(costs: Costs, trials: int) -> str:
     """Return where the time went, in one line."""
-    each = f", {1e3 * costs.tuner / trials:.1f} ms a trial" if trials else ""
+    each = f" ({1e3 * costs.tuner / trials:.1f} ms a trial)" if trials else ""
     return (
-        f"{costs.total:.1f} s: prepare {costs.prepare:.1f}, compile wait {costs.compile_wait:.1f}, check "
-        f"{costs.check:.1f}, measure {costs.measure:.1f}, finals {costs.finals:.1f}, tuner {costs.tuner:.1f}{each}"
+        f"{costs.total:.1f} s: {costs.prepare:.1f} prepare, {costs.compile_wait:.1f} compile wait, {costs.check:.1f} "
+        f"check, {costs.measure:.1f} measure, {costs.finals:.1f} finals, {costs.tuner:.1f} tuner{each}"
     )
 
 

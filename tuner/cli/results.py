@@ -100,8 +100,8 @@ def show(study: str, failures: bool, top: int, storage: str, as_json: bool) -> N
 
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
-        results = handle.results()
-        progress = _progress(handle, results)
+        results = handle.numbered()
+        progress = _progress(handle, list(results.values()))
         if as_json:
             print_json(_study_json(handle, progress, results))
         elif failures:
@@ -128,37 +128,38 @@ def _progress(handle: StudyHandle, results: list[Result]) -> Progress:
     )
 
 
-def _study_json(handle: StudyHandle, progress: Progress, results: list[Result]) -> dict[str, Any]:
+def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Result]) -> dict[str, Any]:
     from tuner.cli.report import result_json
 
-    numbered = [{"trial": number, **result_json(each, progress)} for number, each in enumerate(results)]
+    numbered = [{"trial": number, **result_json(each, progress)} for number, each in results.items()]
     return {"study": handle.name, "layer": progress.layer.name, "outcomes": handle.counts(), "trials": numbered}
 
 
-def _show_best(handle: StudyHandle, progress: Progress, results: list[Result], top: int) -> None:
-    from tuner.cli.report import COLUMNS, _speed
-    from tuner.cli.text import table
+def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Result], top: int) -> None:
+    from tuner.cli.report import COLUMNS, speed
+    from tuner.cli.text import echo_wrapped, table
 
     machine = handle.environment
     click.echo(f"{handle.name}: {progress.layer.describe()}")
     click.echo(f"{machine.model}, {machine.driver}")
     counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
     click.echo(f"{len(results)} trials: {counts or 'none yet'}\n")
-    ranked = sorted(((each.seconds, number, each) for number, each in enumerate(results) if each.ok))[:top]
+    ranked = sorted(((each.seconds, number, each) for number, each in results.items() if each.ok))[:top]
     rows = [
-        (str(number), *_speed(each, progress), f"{each.configuration.template} {each.baseline}".strip())
+        (str(number), *speed(each, progress), f"{each.configuration.template} {each.baseline}".strip())
         for _, number, each in ranked
     ]
     table("best trials", COLUMNS, rows, left=("template",))
     best = handle.best()
     if best:
-        click.echo(f"\nwinner, verified on second inputs and ragged batches:\n{best.configuration}")
+        click.echo("\nwinner, verified on second inputs and ragged batches:")
+        echo_wrapped(str(best.configuration))
     else:
         click.echo("\nno verified winner yet; run the study to its end")
 
 
-def _show_failures(handle: StudyHandle, results: list[Result]) -> None:
-    failed = [(number, each) for number, each in enumerate(results) if not each.ok]
+def _show_failures(handle: StudyHandle, results: dict[int, Result]) -> None:
+    failed = [(number, each) for number, each in results.items() if not each.ok]
     if not failed:
         click.echo(f"{handle.name}: none of {len(results)} trials failed")
     for number, each in failed:
@@ -173,7 +174,7 @@ def _show_failures(handle: StudyHandle, results: list[Result]) -> None:
 def best(study: str, storage: str, as_json: bool) -> None:
     """Print the verified best configuration of a study."""
     from tuner.cli.report import result_json
-    from tuner.cli.text import milliseconds, print_json, spread
+    from tuner.cli.text import echo_wrapped, milliseconds, print_json, spread
     from tuner.exporting import verified_best
     from tuner.storage import Store
 
@@ -185,7 +186,7 @@ def best(study: str, storage: str, as_json: bool) -> None:
         print_json({"study": handle.name, **result_json(found, progress)})
         return
     click.echo(f"{handle.name}: {milliseconds(found.seconds)} ms +- {spread(found)}")
-    click.echo(str(found.configuration))
+    echo_wrapped(str(found.configuration))
 
 
 @click.command()

@@ -60,5 +60,12 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def echo_wrapped(text: str) -> None:
+    """Print a paragraph, 80 columns wide, its further lines indented; words are never broken."""
+    import textwrap
+
+    click.echo(textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

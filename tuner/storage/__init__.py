@@ -1,9 +1,9 @@
 """One database for everything a study leaves behind: Optuna's study and the tuner's typed tables, side by side."""
 
 from tuner.storage.claims import COMPILE, LAUNCH, Claim
-from tuner.storage.location import DEFAULT_URL
+from tuner.storage.location import DEFAULT_URL, foresee
 from tuner.storage.store import Store, StudySummary
 from tuner.storage.study import StudyHandle
 from tuner.storage.writer import Writer
 
-__all__ = ["COMPILE", "DEFAULT_URL", "LAUNCH", "Claim", "Store", "StudyHandle", "StudySummary", "Writer"]
+__all__ = ["COMPILE", "DEFAULT_URL", "LAUNCH", "Claim", "Store", "StudyHandle", "StudySummary", "Writer", "foresee"]

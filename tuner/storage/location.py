@@ -56,12 +56,27 @@ def _file(url: URL, path: Path) -> Location:
     return Location(url.set(database=str(path.absolute())), path)
 
 
+def foresee(where: str | Path) -> None:
+    """Refuse at once what :func:`inspect_file` would refuse later, before hours of work; create nothing.
+
+    Raises:
+        UsageError, StorageError: As opening the store would.
+    """
+    path = find_location(where).path
+    if path is None:
+        return
+    if path.parent == DEFAULT_FOLDER and not path.parent.exists():
+        _inspect_folder(path.parent)
+    else:
+        inspect_file(path, create=True)
+
+
 def inspect_file(path: Path, create: bool) -> None:
     """Refuse a file that is not, and cannot become, a store; create nothing but the default folder.
 
     Raises:
         UsageError: A folder, no such file or folder, not an SQLite database, or another program's.
-        StorageError: Not readable, not writable, or damaged.
+        StorageError: Damaged.
     """
     if path.is_dir():
         raise UsageError(f"storage {path} is a folder; give a file, such as {path / 'tuner.db'}")
@@ -70,7 +85,7 @@ def inspect_file(path: Path, create: bool) -> None:
         return
     for wanted, word in ((os.R_OK, "readable"), (os.W_OK, "writable")):
         if not os.access(path, wanted):
-            raise StorageError(f"storage {path} is not {word}; change its permissions or copy it elsewhere")
+            raise UsageError(f"storage {path} is not {word}; change its permissions or copy it elsewhere")
     _inspect_folder(path)
     _inspect_content(path, create)
 
@@ -82,7 +97,7 @@ def _inspect_missing(path: Path, create: bool) -> None:
         try:
             path.parent.mkdir()
         except OSError as error:
-            raise StorageError(f"storage {path}: cannot create folder {path.parent} ({error.strerror})") from None
+            raise UsageError(f"storage {path}: cannot create folder {path.parent} ({error.strerror})") from None
     if not path.parent.is_dir():
         raise UsageError(f"storage {path}: folder {path.parent} does not exist; create it or give another path")
     _inspect_folder(path)
@@ -90,7 +105,7 @@ def _inspect_missing(path: Path, create: bool) -> None:
 
 def _inspect_folder(path: Path) -> None:
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StorageError(f"storage {path}: folder {path.parent} is not writable; copy the file elsewhere")
+        raise UsageError(f"storage {path}: folder {path.parent} is not writable; copy the file elsewhere")
 
 
 def _inspect_content(path: Path, create: bool) -> None:

@@ -74,6 +74,8 @@ class StudyRow(Base):
     space_digest: Mapped[str]
     templates: Mapped[str] = mapped_column(Text)  # JSON array of names
     distributions: Mapped[str] = mapped_column(Text)  # JSON object: parameter to its array of choices
+    winner: Mapped[str | None] = mapped_column(Text, default=None)  # key of the configuration that won the last finals
+    settled: Mapped[float | None] = mapped_column(default=None)  # when; results finished later were not in them
     created: Mapped[float]
 
 

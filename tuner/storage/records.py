@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tuner.errors import Crashed
 from tuner.results import OK, Environment, Result
 from tuner.storage.claims import LAUNCH, Claim, held
-from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow, table
+from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow, StudyRow, table
 from tuner.storage.rows import configuration_text, result_columns, result_of
 from tuner.storage.trials import TrialWriter, new_id
 
@@ -113,12 +113,18 @@ def select_results() -> Select[ResultRow, str, str]:
 
 
 def best_of(session: Session, study_id: int, confirmed_only: bool) -> Result | None:
+    """Return the winner of the last finals, or what was measured faster since; without finals, the fastest."""
     query = select_results().where(
         ResultRow.study_id == study_id, ResultRow.outcome == OK, ~ResultRow.pruned, ResultRow.median.is_not(None)
     )
     if confirmed_only:
         query = query.where(ResultRow.confirmed)
-    found = session.execute(query.order_by(ResultRow.median, ResultRow.number).limit(1)).first()
+    study = session.get_one(StudyRow, study_id)
+    winner = session.execute(query.where(ResultRow.key == study.winner)).first() if study.winner else None
+    if winner:
+        since = (ResultRow.finished > study.settled, ResultRow.median < winner[0].median)
+        query = query.where(*since)
+    found = session.execute(query.order_by(ResultRow.median, ResultRow.number).limit(1)).first() or winner
     return result_of(*found) if found else None
 
 

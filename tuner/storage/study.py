@@ -143,8 +143,14 @@ class StudyHandle:
             found = session.execute(select_results().where(ResultRow.study_id == self.id).order_by(ResultRow.number))
             return {row.number: result_of(row, samples, failure) for row, samples, failure in found}
 
+    def set_winner(self, configuration: Configuration) -> None:
+        """Note which configuration won the finals: the fastest, or the simplest of those tied with it."""
+        with self.database.writing() as connection:
+            ours = update(StudyRow).where(StudyRow.id == self.id)
+            connection.execute(ours.values(winner=configuration.key, settled=time.time()))
+
     def best(self, confirmed_only: bool = True) -> Result | None:
-        """Return the fastest fully measured result, or None."""
+        """Return the winner of the last finals, unless something faster was measured since; None without results."""
         with self.database.reading() as session:
             return best_of(session, self.id, confirmed_only)
 

@@ -38,7 +38,7 @@ def _standings(run: Run, settled: frozenset[str]) -> tuple[Standing, ...]:
     if not settled:
         end = replace(end, ranking=tuple(ok), tied=frozenset())
     elif end.ranking:
-        getattr(run.handle, "set_winner", print)(end.ranking[0].configuration)
+        run.handle.set_winner(end.ranking[0].configuration)
     return tuple(
         Standing(
             result=result,

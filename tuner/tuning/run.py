@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
@@ -15,11 +15,12 @@ from tuner.results import Result
 from tuner.search.candidates import Candidates
 from tuner.search.samplers import make_sampler
 from tuner.space import Space, enumerate_space
-from tuner.storage import LAUNCH, Store, StudyHandle, Writer
+from tuner.storage import LAUNCH, Store, StudyHandle, Writer, foresee
 from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
 from tuner.tuning.fingerprint import fingerprint, study_key
 from tuner.tuning.heats import settle
+from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Costs, Observer, Progress, Report
 from tuner.tuning.supply import Supply
@@ -27,6 +28,7 @@ from tuner.worker import Worker
 
 DRIFT = 0.05
 NAIVE = "naive 32x32 (B,M,1)"
+POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
 
 
@@ -41,6 +43,7 @@ def tune(options: RunOptions, observer: Observer) -> Report:
         StorageError: The store cannot be opened or written; what was committed stays.
     """
     started = time.monotonic()
+    foresee(options.storage)
     with Worker(options.spec, options.trial_timeout) as worker:
         space = enumerate_space(options.templates, options.layer, worker.facts.limits)
         if not len(space):
@@ -129,14 +132,18 @@ class Run:
         )
 
     def _search_or_interrupt(self) -> str:
-        try:
+        with interruptible(self.observer.says) as self._interrupt:
             reason = self._search()
+            self._give_back()
             self._try_suspects()
-        except KeyboardInterrupt:
-            reason = "interrupted"
+            self._give_back()
+            return "interrupted" if self._interrupt else reason
+
+    def _give_back(self) -> None:
+        """Release what was claimed and not finished."""
         self.handle.release(self.claimed.values())
+        self.claimed.clear()
         self.pending.clear()
-        return reason
 
     def _search(self) -> str:
         while not (reason := self._budget_spent()):
@@ -144,13 +151,15 @@ class Run:
             if not self.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
             for candidate in self._compiled():
-                if self._budget_spent() == "time":
+                if self._budget_spent() in ("time", "interrupted"):
                     break
                 self._finish(candidate)
         return reason
 
     def _budget_spent(self) -> str:
         self.progress.elapsed = time.monotonic() - self._begun
+        if self._interrupt:
+            return "interrupted"
         if self.options.seconds is not None and self.progress.elapsed >= self.options.seconds:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
@@ -177,10 +186,12 @@ class Run:
     def _compiled(self) -> list[_Candidate]:
         """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish."""
         started = time.monotonic()
-        if self.facts.shares_host:
-            wait([candidate.future for candidate in self.pending])
-        else:
-            wait([candidate.future for candidate in self.pending], return_when=FIRST_COMPLETED)
+        futures = [candidate.future for candidate in self.pending]
+        wanted = ALL_COMPLETED if self.facts.shares_host else FIRST_COMPLETED
+        while not self._interrupt:
+            done, waiting = wait(futures, timeout=POLL_SECONDS, return_when=wanted)
+            if not waiting or (done and wanted == FIRST_COMPLETED):
+                break
         self.costs.compile_wait += time.monotonic() - started
         ready = [candidate for candidate in self.pending if candidate.future.done()]
         if not self.facts.shares_host:
@@ -280,9 +291,10 @@ class Run:
 
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""
-        for configuration in self.handle.suspects():
+        for configuration in () if self._interrupt else self.handle.suspects():
             if self.space.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
                 continue
+            self.claimed[configuration.key] = configuration
             self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
             self._submit(configuration, self.results[configuration.key].baseline)
             for candidate in self._compiled():
