@@ -11,9 +11,9 @@ from tuner.templates import KernelTemplate
 
 FINALISTS = 5
 ROUNDS = range(7, 31)  # fewest and most of a heat
-SECONDS = 4.0  # of a heat, beyond its fewest rounds
+SECONDS = 2.5  # of a heat, beyond its fewest rounds
 NOISE = 0.01  # medians closer than this are a tie, however tight their intervals
-MOST_HEATS = 4
+MOST_HEATS = 3
 
 Heat = Callable[[Sequence[Result]], list[tuple[float, ...] | Verdict]]
 

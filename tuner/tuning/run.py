@@ -86,7 +86,7 @@ class Run:
         self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
         self.facts = worker.facts
         self.results = {result.configuration.key: result for result in handle.results()}
-        self.new: list[Result] = []
+        self.new: dict[str, Result] = {}
         self.costs, self.health = Costs(), list[str]()
         self.progress = Progress(
             study=handle.name,
@@ -126,7 +126,7 @@ class Run:
             reason=reason,
             best=best,
             baselines=tuple(result for result in self.results.values() if result.baseline),
-            failed=tuple(result for result in self.new if not result.ok),
+            failed=tuple(result for result in self.new.values() if not result.ok),
             costs=self.costs,
             health=tuple(self.health),
         )
@@ -277,8 +277,10 @@ class Run:
         """Store a result and let best, counts and sampler know."""
         self.writer.put(result)
         self.claimed.pop(result.configuration.key, None)
-        self.results[result.configuration.key] = result
-        self.new.append(result)
+        before = self.new.get(result.configuration.key)
+        if before:  # measured again in the finals
+            self.progress.outcomes[before.outcome] -= 1
+        self.results[result.configuration.key] = self.new[result.configuration.key] = result
         self.progress.outcomes[result.outcome] += 1
         self.supply.learn(result)
         self._note_best(result)
