@@ -3,17 +3,18 @@
 //
 // Thread -> output: a task is TILE_H rows x TILE_W columns x TILE_M channels of one image. A block owns IMAGES images,
 // ROWS output rows of each (0: all) and all groups of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1). Its tasks run
-// along strips, then row tiles, images and groups, so that a warp shares its words of w. Tiles need not divide the
-// output: what hangs over is computed from whatever lies there, and not written.
-// sp18/conv2, TILE 1x13x8: a filter row is 13*8*5 = 520 multiply-adds for 17 words of x and 40 of w (10 loads of 128
-// bits, the same address in all lanes); an image has 2 strips x 26 rows x 2 groups = 104 tasks, 5 images have 520.
+// along strips, then row tiles, images and groups, so that a warp shares its words of w and, where TILE_W is small,
+// reads and writes neighbouring columns. Tiles need not divide the output: what hangs over is computed from whatever
+// lies there, and not written. The words of x slide through a thread along the longer side of its tile.
+// sp18/conv2, TILE 13x1x8: a filter column is 13*8*5 = 520 multiply-adds for 17 words of x and 40 of w (10 loads of 128
+// bits, the same address in all lanes); an image has 26 strips x 2 row tiles x 2 groups = 104 tasks, 2 images have 208.
 //
 // Parameters
 //   BLOCK_SHAPE  threads; where they are fewer than the tasks, each does several   MIN_BLOCKS  resident at once
 //   CHANNELS     staged at once (0: all)        STAGING  through registers, or asynchronous (with CHANNELS: one ahead)
-//   ROW_PITCH    of x in shared memory: packed, aligned to 4 words, odd, or aligned and 4 more, against bank conflicts
-//   VECTOR       widest copy in words, where alignment allows      UNROLL   a filter row, or the whole filter
-//   STORE        y straight from registers, or through shared memory in whole runs
+//   ROW_PITCH    of x in shared memory: packed, odd, or padded to the next multiple of 4 words, against bank conflicts
+//   VECTOR       widest copy in words, where alignment allows      UNROLL   one direction of the filter, or all of it
+//   X_READS      words of x slide through registers, or are read for each term, in the vectors of a CPU
 //   WEIGHTS      read from shared memory as [c][p][q][m], or as they are from constant or global memory
 // Constraints: below, each with its reason.
 
@@ -36,14 +37,16 @@
 #define TASKS (BLOCK_GROUPS * GROUP_TASKS)
 #define ROUNDS UP(TASKS, THREADS)
 #define SUMS (TILE_H * TILE_W * TILE_M)
-#define REGISTERS (SUMS + TILE_H * (TILE_W + LAYER_K - 1) + (TILE_M < 8 ? TILE_M : 8) + 20)
+#define SLIDE_H (TILE_H > TILE_W)
+#define READ_H (TILE_H + (SLIDE_H ? LAYER_K - 1 : 0))       // rows and columns of x held at once
+#define READ_W (SLIDE_H ? TILE_W : UP(TILE_W + LAYER_K - 1, X_WIDTH) * X_WIDTH)
+#define REGISTERS (SUMS + (SLIDE_H ? READ_H * TILE_W : TILE_H * (TILE_W + LAYER_K - 1)) + (TILE_M < 8 ? TILE_M : 8) + 20)
 
 #define STAGED_C (CHANNELS ? CHANNELS : LAYER_C)
 #define CHUNKS (LAYER_C / STAGED_C)
 #define ASYNC (STAGING == STAGING_ASYNC)
 #define BUFFERS (ASYNC && CHUNKS > 1 ? 2 : 1)
-#define PITCH (ROW_PITCH == ROW_PITCH_PACKED ? LAYER_W : ROW_PITCH == ROW_PITCH_ODD ? LAYER_W | 1 \
-               : UP(LAYER_W, 4) * 4 + 4 * (ROW_PITCH == ROW_PITCH_SKEWED))
+#define PITCH (ROW_PITCH == ROW_PITCH_PACKED ? LAYER_W : ROW_PITCH == ROW_PITCH_ODD ? LAYER_W | 1 : UP(LAYER_W + 1, 4) * 4)
 #define PLANE (IN_ROWS * PITCH)
 #define WHOLE (ROWS == 0 && PITCH == LAYER_W)   // an image's staged channels are one run of words, else a run is a row
 #define RUN (WHOLE ? STAGED_C * LAYER_H * LAYER_W : LAYER_W)
@@ -55,45 +58,47 @@
 #define W_PITCH (BLOCK_GROUPS * M_WORDS + (BLOCK_GROUPS * M_WORDS % 8 == 0 ? 4 : 0))   // spreads the transposed writes
 #define STAGE_W (WEIGHTS == WEIGHTS_SHARED)
 #define W_WORDS (STAGE_W ? UP(STAGED_C * FILTER * W_PITCH, 4) * 4 : 0)
-#define STAGED_WORDS (BUFFERS * (X_WORDS + W_WORDS) + OVERHANG)
-#define STAGE_Y (STORE == STORE_RUNS)
-#define OUT_PLANE (UP(BLOCK_ROWS * W_OUT, 4) * 4)
-#define OUT_WORDS (BLOCK_GROUPS * IMAGES * OUT_PLANE)       // one channel of each group and image
-#define STEP_FIT MAX_OF(1, STAGED_WORDS / OUT_WORDS)
-#define STEP_M (STEP_FIT < TILE_M ? STEP_FIT : TILE_M)      // channels written through shared memory at once
-#define SHARED_WORDS (STAGE_Y ? MAX_OF(STAGED_WORDS, OUT_WORDS) : STAGED_WORDS)
+#define SHARED_WORDS (BUFFERS * (X_WORDS + W_WORDS) + OVERHANG)
 
 #define LOAD_WIDTH (WHOLE ? WIDEST(RUN, RUN) : WIDEST(LAYER_W, PITCH))
-#define X_WIDTH WIDEST(TILE_W, PITCH)
+#define X_WIDTH (SLIDE_H || X_READS == X_READS_EACH ? 1 : WIDEST(TILE_W, PITCH))
 #define Y_WIDTH WIDEST(TILE_W, W_OUT)
-#define OUT_WIDTH (ROWS ? WIDEST(W_OUT, W_OUT) : WIDEST(H_OUT * W_OUT, H_OUT * W_OUT))
-#define OUT_COPIES (BLOCK_ROWS * W_OUT / OUT_WIDTH)
-#define X_READ (UP(TILE_W + LAYER_K - 1, X_WIDTH) * X_WIDTH)
 
 REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
 REQUIRE(THREADS >= WARP, "a block does not fill one warp");
 REQUIRE(TILE_W <= W_OUT && TILE_H <= BLOCK_ROWS && TILE_M <= LAYER_M, "the thread's tile is larger than the output");
 REQUIRE(ROWS < H_OUT, "this many rows are the whole image");
-REQUIRE(5 * STRIPS * TILE_W <= 6 * W_OUT, "more than a fifth of the columns computed would hang over");
-REQUIRE(5 * ROW_TILES * TILE_H * UP(H_OUT, BLOCK_ROWS) <= 6 * H_OUT, "more than a fifth of the rows computed would hang over");
-REQUIRE(5 * GROUPS * TILE_M <= 6 * LAYER_M, "more than a fifth of the channels computed would hang over");
+REQUIRE(ROWS == 0 || WARP == 1 || 2 * STAGED_C * LAYER_H * LAYER_W * 4 > MAX_SHARED_BYTES,
+        "bands of rows serve images that fill half of the shared memory");
+REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
+REQUIRE(6 * STRIPS * TILE_W <= 7 * W_OUT, "more than a seventh of the columns computed would hang over");
+REQUIRE(6 * ROW_TILES * TILE_H * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT, "more than a seventh of the rows computed would hang over");
+REQUIRE(6 * GROUPS * TILE_M <= 7 * LAYER_M, "more than a seventh of the channels computed would hang over");
 REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
 REQUIRE(THREADS == WARP || 7 * ROUNDS * THREADS <= 8 * TASKS, "more than an eighth of the block's threads would idle");
+REQUIRE(TILE_W <= 2 || TILE_H <= 2, "a tile longer than 2 pixels both ways holds more words than it reuses");
+REQUIRE(SUMS >= 4, "with fewer than 4 sums a thread this is the shared_tile template");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the thread's tile does not fit its registers");
 REQUIRE(REGISTERS * THREADS * MIN_BLOCKS <= BLOCK_REGISTERS, "this many blocks do not fit the registers at once");
+REQUIRE(MIN_BLOCKS == 1 || 2 * REGISTERS * THREADS * MIN_BLOCKS > BLOCK_REGISTERS,
+        "the thread's tile is too small for a limit of registers to matter");
 REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
 REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal parts");
+REQUIRE(CHANNELS == 0 || ASYNC || WARP == 1, "parts of the channels gain by arriving while others are multiplied");
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a thread");
-REQUIRE(!STAGE_Y || ROUNDS == 1, "y goes through shared memory once all sums are there, one task a thread");
+REQUIRE(WEIGHTS != WEIGHTS_GLOBAL || WARP == 1, "a warp reads w faster from shared or constant memory");
+REQUIRE(!ASYNC || WARP > 1, "this device copies to shared memory through registers alone");
+REQUIRE(MIN_BLOCKS == 1 || WARP > 1, "this device has no limit of registers to set");
 REQUIRE(WARP > 1 || ROW_PITCH == ROW_PITCH_PACKED, "this device's shared memory has no banks");
+REQUIRE(X_READS == X_READS_SLIDE || WARP == 1, "this device's threads have no vectors to read x in");
+REQUIRE(X_READS == X_READS_SLIDE || (!SLIDE_H && TILE_W >= 4), "a vector of x lies along W and has at least 4 words");
 REQUIRE(ROW_PITCH != ROW_PITCH_ODD || LAYER_W % 2 == 0, "rows of x are odd already");
-REQUIRE(ROW_PITCH != ROW_PITCH_ALIGNED || LAYER_W % 4, "rows of x are aligned already");
-REQUIRE(ROW_PITCH == ROW_PITCH_PACKED || ROW_PITCH == ROW_PITCH_ODD || X_WIDTH == 4, "aligned rows serve copies of 4 words");
-REQUIRE(VECTOR == 1 || LOAD_WIDTH == VECTOR || X_WIDTH == VECTOR || (STAGE_Y ? OUT_WIDTH : Y_WIDTH) == VECTOR,
+REQUIRE(ROW_PITCH != ROW_PITCH_PADDED || X_WIDTH == 4, "padded rows serve reads of 4 words");
+REQUIRE(VECTOR == 1 || LOAD_WIDTH == VECTOR || X_WIDTH == VECTOR || Y_WIDTH == VECTOR,
         "no copy is aligned to this many words");
 REQUIRE(WEIGHTS != WEIGHTS_CONSTANT || LAYER_M * LAYER_C * FILTER * 4 <= MAX_CONSTANT_BYTES,
         "the weights do not fit constant memory");
-REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x, w and y do not fit shared memory");
+REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == UNROLL_ROW || LAYER_K > 1, "a 1x1 filter has nothing to unroll");
 REQUIRE((UNROLL == UNROLL_FILTER ? FILTER : LAYER_K) * SUMS <= 4096, "the unrolled loops are longer than 4096 terms");
 
@@ -144,49 +149,57 @@ __device__ __forceinline__ void multiply(float *sums, SHARED const float *x, W_S
     UNROLLED(1)
     for (int c = 0; c < STAGED_C; c++)
         UNROLLED(UNROLL == UNROLL_FILTER ? LAYER_K : 1)
-        for (int p = 0; p < LAYER_K; p++) {
-            float x_rows[TILE_H * X_READ];
-            UNROLLED(TILE_H)
-            for (int h = 0; h < TILE_H; h++)
-                UNROLLED(X_READ / X_WIDTH)
-                for (int i = 0; i < X_READ; i += X_WIDTH)
-                    COPY(X_WIDTH, &x_rows[h * X_READ + i], &x[c * PLANE + (p + h) * PITCH + i]);
+        for (int step = 0; step < LAYER_K; step++) {   // filter row p, or column q when x slides along H
+#if X_READS == X_READS_SLIDE
+            float x_read[READ_H * READ_W];
+            UNROLLED(READ_H)
+            for (int h = 0; h < READ_H; h++)
+                UNROLLED(READ_W / X_WIDTH)
+                for (int i = 0; i < READ_W; i += X_WIDTH)
+                    COPY(X_WIDTH, &x_read[h * READ_W + i], &x[c * PLANE + h * PITCH + i + step * (SLIDE_H ? 1 : PITCH)]);
+#define X_TERMS(h) (x_read + (SLIDE_H ? ((h) + slide) * READ_W : (h) * READ_W + slide))
+#else
+#define X_TERMS(h) (x + c * PLANE + ((h) + step) * PITCH + slide)
+#endif
             UNROLLED(LAYER_K)
-            for (int q = 0; q < LAYER_K; q++) {
-                const int term = (c * LAYER_K + p) * LAYER_K + q;
-                float w_terms[M_WORDS];
-#if WEIGHTS == WEIGHTS_SHARED
+            for (int slide = 0; slide < LAYER_K; slide++) {
+                const int term = c * FILTER + (SLIDE_H ? slide * LAYER_K + step : step * LAYER_K + slide);
+#if WEIGHTS == WEIGHTS_SHARED && X_READS == X_READS_SLIDE
+                float w_read[M_WORDS];
                 UNROLLED(M_WORDS / M_WIDTH)
                 for (int m = 0; m < M_WORDS; m += M_WIDTH)
-                    COPY(M_WIDTH, &w_terms[m], &w[term * W_PITCH + m]);
+                    COPY(M_WIDTH, &w_read[m], &w[term * W_PITCH + m]);
+#define W_TERM(m) w_read[m]
+#elif WEIGHTS == WEIGHTS_SHARED
+#define W_TERM(m) w[term * W_PITCH + (m)]
 #else
-                UNROLLED(TILE_M)
-                for (int m = 0; m < TILE_M; m++)
-                    w_terms[m] = w[(m < filters ? m : 0) * LAYER_C * FILTER + term];
+#define W_TERM(m) w[((m) < filters ? (m) : 0) * LAYER_C * FILTER + term]
 #endif
                 UNROLLED(TILE_H)
                 for (int h = 0; h < TILE_H; h++)
                     UNROLLED(TILE_M)
                     for (int m = 0; m < TILE_M; m++)
-                        UNROLLED(TILE_W)
-                        for (int i = 0; i < TILE_W; i++)
-                            sums[(h * TILE_M + m) * TILE_W + i] =
-                                fmaf(w_terms[m], x_rows[h * X_READ + i + q], sums[(h * TILE_M + m) * TILE_W + i]);
+                        MULTIPLY_ADD(TILE_W, sums + (h * TILE_M + m) * TILE_W, W_TERM(m), X_TERMS(h));
             }
         }
 }
 
-// Write the tile's sums; y: the group's first channel of the image, from the block's first row on.
+// Write the tile's sums, as far as it lies inside the output; y: the group's first channel of the image.
 __device__ __forceinline__ void write_tile(GLOBAL float *y, const float *sums, int row, int column, int rows, int filters)
 {
     UNROLLED(TILE_H)
     for (int h = 0; h < TILE_H; h++)
         UNROLLED(TILE_M)
         for (int m = 0; m < TILE_M; m++)
+#if X_READS == X_READS_EACH   // whole vectors: the last strip begins earlier and repeats some columns
+            if (row + h < rows && m < filters)
+                COPY_ROW(TILE_W, &y[(m * H_OUT + row + h) * W_OUT + column], &sums[(h * TILE_M + m) * TILE_W]);
+#else
             UNROLLED(TILE_W / Y_WIDTH)
             for (int i = 0; i < TILE_W; i += Y_WIDTH)
                 if (row + h < rows && m < filters && column + i < W_OUT)
                     STREAM(Y_WIDTH, &y[(m * H_OUT + row + h) * W_OUT + column + i], &sums[(h * TILE_M + m) * TILE_W + i]);
+#endif
 }
 
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -197,7 +210,7 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     float sums[SUMS];
     const int h_first = blockIdx.z * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
     const int images = B - blockIdx.x * IMAGES;   // left from the block's first on, in most blocks more than it owns
-    const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;
+    const int block_rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;
     x += (size_t)blockIdx.x * IMAGES * LAYER_C * LAYER_H * LAYER_W + h_first * LAYER_W;
     y += ((size_t)blockIdx.x * IMAGES * LAYER_M + m_first) * H_OUT * W_OUT + h_first * W_OUT;
 
@@ -205,8 +218,10 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
 #define LOCATE(round)                                                                               \
     const int task = (round) * THREADS + threadIdx.x;                                               \
     const int group = task / GROUP_TASKS, image = task % GROUP_TASKS / IMAGE_TASKS;                 \
-    const int row = task % IMAGE_TASKS / STRIPS * TILE_H, column = task % STRIPS * TILE_W;          \
+    const int row = task % IMAGE_TASKS / STRIPS * TILE_H, strip = task % STRIPS * TILE_W;           \
+    const int column = X_READS == X_READS_EACH && strip > W_OUT - TILE_W ? W_OUT - TILE_W : strip;  \
     const int filters = LAYER_M % TILE_M ? LAYER_M - m_first - group * TILE_M : TILE_M
+#define Y_TILE (y + (image * LAYER_M + group * TILE_M) * H_OUT * W_OUT)
 #define X_BUFFER(n) (staged + (n) * X_WORDS)
 #define W_BUFFER(n) (staged + BUFFERS * X_WORDS + OVERHANG + (n) * W_WORDS)
 #define X_TILE(n) (X_BUFFER(n) + image * STAGED_C * PLANE + row * PITCH + column)
@@ -240,10 +255,8 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
             for (int i = 0; i < SUMS; i++)
                 sums[i] = 0.0f;
             multiply(sums, X_TILE(0), W_TILE(0, 0), filters);
-#if STORE == STORE_DIRECT
             if (image < images)
-                write_tile(y + (image * LAYER_M + group * TILE_M) * H_OUT * W_OUT, sums, row, column, rows, filters);
-#endif
+                write_tile(Y_TILE, sums, row, column, block_rows, filters);
         }
     }
 #else
@@ -270,33 +283,7 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
             multiply(sums, X_TILE(chunk % BUFFERS), W_TILE(chunk % BUFFERS, chunk * STAGED_C), filters);
         __syncthreads();
     }
-#if STORE == STORE_DIRECT
     if (task < TASKS && image < images)
-        write_tile(y + (image * LAYER_M + group * TILE_M) * H_OUT * W_OUT, sums, row, column, rows, filters);
-#endif
-#endif
-
-#if STORE == STORE_RUNS
-#if CHUNKS == 1
-    LOCATE(0);
-#endif
-    UNROLLED(TILE_M)
-    for (int first = 0; first < TILE_M; first += STEP_M) {
-        __syncthreads();   // x, w and the channels before are no longer read
-        UNROLLED(SUMS / Y_WIDTH)
-        for (int i = 0; i < SUMS; i += Y_WIDTH) {
-            const int m = i / TILE_W % TILE_M - first, h = row + i / (TILE_M * TILE_W), q = column + i % TILE_W;
-            if (task < TASKS && 0 <= m && m < STEP_M && h < BLOCK_ROWS && q < W_OUT)
-                COPY(Y_WIDTH, &staged[((group * STEP_M + m) * IMAGES + image) * OUT_PLANE + h * W_OUT + q], &sums[i]);
-        }
-        __syncthreads();
-        for (int i = threadIdx.x; i < BLOCK_GROUPS * STEP_M * IMAGES * OUT_COPIES; i += THREADS) {
-            const int plane = i / OUT_COPIES, at = i % OUT_COPIES * OUT_WIDTH;
-            const int copied = plane % IMAGES, m = plane / IMAGES % STEP_M + first;
-            const int channel = plane / (IMAGES * STEP_M) * TILE_M + m;
-            if (copied < images && m < TILE_M && m_first + channel < LAYER_M && at < rows * W_OUT)
-                STREAM(OUT_WIDTH, &y[(copied * LAYER_M + channel) * H_OUT * W_OUT + at], &staged[plane * OUT_PLANE + at]);
-        }
-    }
+        write_tile(Y_TILE, sums, row, column, block_rows, filters);
 #endif
 }

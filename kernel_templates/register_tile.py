@@ -8,6 +8,7 @@ from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID = 65_535
+MIN_SUMS = 4
 MAX_TERMS = 4096
 THREAD_REGISTERS = {CUDA: 255}
 VECTOR_UNIT_REGISTERS = 640  # 32 registers of 16 words, and some that stay in a cache
@@ -78,8 +79,14 @@ class Tile:
         return self.p.TILE_H * self.p.TILE_W * self.p.TILE_M
 
     @property
+    def slide_h(self) -> Any:
+        return 1 * (self.p.TILE_H > self.p.TILE_W)
+
+    @property
     def registers(self) -> Any:
-        return self.sums + self.p.TILE_H * (self.p.TILE_W + self.layer.K - 1) + smaller(self.p.TILE_M, 8) + 20
+        slide = self.layer.K - 1
+        read = (self.p.TILE_H + self.slide_h * slide) * (self.p.TILE_W + (1 - self.slide_h) * slide)
+        return self.sums + read + smaller(self.p.TILE_M, 8) + 20
 
     @property
     def staged_c(self) -> Any:
@@ -95,14 +102,8 @@ class Tile:
 
     @property
     def pitch(self) -> Any:
-        aligned = up(self.layer.W, 4) * 4
-        odd = (self.p.ROW_PITCH == "odd") * ((self.layer.W | 1) - self.layer.W)
-        return (
-            self.layer.W
-            + odd
-            + ((self.p.ROW_PITCH == "aligned") | (self.p.ROW_PITCH == "skewed")) * (aligned - self.layer.W)
-            + (self.p.ROW_PITCH == "skewed") * 4
-        )
+        odd = (self.p.ROW_PITCH == "odd") * (1 - self.layer.W % 2)
+        return self.layer.W + odd + (self.p.ROW_PITCH == "padded") * (4 - self.layer.W % 4)
 
     @property
     def x_words(self) -> Any:
@@ -122,13 +123,12 @@ class Tile:
 
     @property
     def shared_bytes(self) -> Any:
-        staged = self.buffers * (self.x_words + self.w_words) + self.overhang
-        out = (self.p.STORE == "runs") * self.block_groups * self.p.IMAGES
-        return FLOAT_BYTES * larger(staged, out * up(self.block_rows * self.layer.W_out, 4) * 4)
+        return FLOAT_BYTES * (self.buffers * (self.x_words + self.w_words) + self.overhang)
 
     @property
     def x_width(self) -> Any:
-        return self.widest(self.p.TILE_W, self.pitch)
+        one = (self.slide_h == 1) | (self.p.X_READS == "each")
+        return 1 * one + (1 - 1 * one) * self.widest(self.p.TILE_W, self.pitch)
 
     @property
     def widest_copy(self) -> Any:
@@ -137,10 +137,7 @@ class Tile:
         whole = (p.ROWS == 0) & (self.pitch == layer.W)
         run = self.staged_c * layer.H * layer.W
         load = whole * self.widest(run, run) + (1 - 1 * whole) * self.widest(layer.W, self.pitch)
-        plane = (p.ROWS == 0) * (layer.H_out - 1) * layer.W_out + layer.W_out
-        runs = p.STORE == "runs"
-        store = runs * self.widest(plane, plane) + (1 - 1 * runs) * self.widest(p.TILE_W, layer.W_out)
-        return larger(larger(load, self.x_width), store)
+        return larger(larger(load, self.x_width), self.widest(p.TILE_W, layer.W_out))
 
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
@@ -161,14 +158,24 @@ def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (needed <= limits.registers) | (limits.dialect != CUDA)
 
 
+def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    needed = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
+    return (p.MIN_BLOCKS == 1) | (2 * needed > limits.registers)
+
+
 def in_output(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     rows = Tile(p, layer).block_rows
     return (layer.W_out >= p.TILE_W) & (rows >= p.TILE_H) & (layer.M >= p.TILE_M)
 
 
+def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    image = FLOAT_BYTES * Tile(p, layer).staged_c * layer.H * layer.W
+    return (p.ROWS == 0) | (2 * image > limits.shared_bytes)
+
+
 def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return 5 * tile.row_tiles * p.TILE_H * tile.bands <= 6 * layer.H_out
+    return 6 * tile.row_tiles * p.TILE_H * tile.bands <= 7 * layer.H_out
 
 
 def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -181,7 +188,7 @@ def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return terms * Tile(p, layer).sums <= MAX_TERMS
 
 
-FLAT_BLOCKS = (256, 64, 96, 128, 160, 192, 224, 288, 320, 384, 448, 512, 640, 768, 1024, 32, 16, 8, 4, 2, 1)
+FLAT_BLOCKS = (256, 64, 128, 192, 384, 512, 1024, 32, 16, 1)
 
 TEMPLATE = KernelTemplate(
     name="register_tile",
@@ -190,35 +197,39 @@ TEMPLATE = KernelTemplate(
     parameters=(
         Parameter(
             name="TILE_W",
-            choices=(1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 32),
+            choices=(1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 16),
             doc="output columns of a thread",
         ),
         Parameter(name="TILE_M", choices=(1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 25), doc="output channels of a thread"),
-        Parameter(name="ROWS", choices=(0, 8, 16, 32), doc="output rows of a block; 0: the whole image"),
-        Parameter(name="TILE_H", choices=(1, 2, 4), doc="output rows of a thread"),
+        Parameter(name="ROWS", choices=(0, 8, 32), doc="output rows of a block; 0: the whole image"),
+        Parameter(name="TILE_H", choices=(1, 2, 4, 6, 9, 13), doc="output rows of a thread"),
         Parameter(name="UNROLL", choices=("row", "filter"), doc="filter terms unrolled: a row, or the whole filter"),
         Parameter(
             name="GRID_LAYOUT",
             choices=("B,1,1", "B,M,1"),
             doc="a block computes all output channels, or the blocks along y share them out",
         ),
-        Parameter(name="IMAGES", choices=(1, 2, 3, 4, 5, 6, 8), doc="images of a block"),
+        Parameter(name="IMAGES", choices=(1, 2, 3, 4, 8), doc="images of a block"),
         Parameter(
             name="BLOCK_SHAPE", choices=tuple(f"{threads}x1" for threads in FLAT_BLOCKS), doc="threads of a block"
         ),
-        Parameter(name="MIN_BLOCKS", choices=(1, 2, 3, 4), doc="blocks resident at once; limits a thread's registers"),
+        Parameter(name="MIN_BLOCKS", choices=(1, 2), doc="blocks resident at once; limits a thread's registers"),
+        Parameter(
+            name="X_READS",
+            choices=("slide", "each"),
+            doc="words of x: slid through registers, or read for each term in the vectors of a CPU",
+        ),
         Parameter(name="WEIGHTS", choices=("shared", "constant", "global"), doc="memory that w is read from"),
-        Parameter(name="CHANNELS", choices=(0, 1, 2, 4, 8), doc="input channels staged at once; 0: all"),
+        Parameter(name="CHANNELS", choices=(0, 1, 4), doc="input channels staged at once; 0: all"),
         Parameter(
             name="STAGING",
             choices=("plain", "async"),
             doc="copies to shared memory: through registers, or asynchronous (by CHANNELS: the next during these)",
         ),
-        Parameter(name="STORE", choices=("direct", "runs"), doc="y from registers, or by way of shared memory in runs"),
         Parameter(
             name="ROW_PITCH",
-            choices=("packed", "aligned", "odd", "skewed"),
-            doc="words from row to row of x in shared memory: W, rounded up to 4, odd, rounded up and 4 more",
+            choices=("packed", "padded", "odd"),
+            doc="words from row to row of x in shared memory: W, the next multiple of 4, or odd",
         ),
         Parameter(name="VECTOR", choices=(1, 2, 4), doc="widest copy in words, where alignment allows"),
     ),
@@ -231,16 +242,22 @@ TEMPLATE = KernelTemplate(
         Constraint("warp", lambda p, layer, limits: limits.warp <= p.BLOCK_X, "a block does not fill one warp"),
         Constraint("tile", in_output, "the thread's tile is larger than the output"),
         Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
+        Constraint("bands", large_image, "bands of rows serve images that fill half of the shared memory"),
+        Constraint(
+            "one image",
+            lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
+            "a block owns bands of one image, or whole images",
+        ),
         Constraint(
             "columns over",
-            lambda p, layer, limits: 5 * Tile(p, layer).strips * p.TILE_W <= 6 * layer.W_out,
-            "more than a fifth of the columns computed would hang over",
+            lambda p, layer, limits: 6 * Tile(p, layer).strips * p.TILE_W <= 7 * layer.W_out,
+            "more than a seventh of the columns computed would hang over",
         ),
-        Constraint("rows over", few_rows_over, "more than a fifth of the rows computed would hang over"),
+        Constraint("rows over", few_rows_over, "more than a seventh of the rows computed would hang over"),
         Constraint(
             "channels over",
-            lambda p, layer, limits: 5 * Tile(p, layer).groups * p.TILE_M <= 6 * layer.M,
-            "more than a fifth of the channels computed would hang over",
+            lambda p, layer, limits: 6 * Tile(p, layer).groups * p.TILE_M <= 7 * layer.M,
+            "more than a seventh of the channels computed would hang over",
         ),
         Constraint(
             "grid",
@@ -253,6 +270,16 @@ TEMPLATE = KernelTemplate(
             "one group of channels is all of them",
         ),
         Constraint("idle threads", few_idle, "more than an eighth of the block's threads would idle"),
+        Constraint(
+            "narrow tile",
+            lambda p, layer, limits: (p.TILE_W <= 2) | (p.TILE_H <= 2),
+            "a tile longer than 2 pixels both ways holds more words than it reuses",
+        ),
+        Constraint(
+            "some sums",
+            lambda p, layer, limits: Tile(p, layer).sums >= MIN_SUMS,
+            "with fewer than 4 sums a thread this is the shared_tile template",
+        ),
         Constraint("thread registers", fits_thread, "the thread's tile does not fit its registers"),
         Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
         Constraint(
@@ -271,19 +298,25 @@ TEMPLATE = KernelTemplate(
             "sums kept from channel to channel allow one task a thread",
         ),
         Constraint(
-            "staged y",
-            lambda p, layer, limits: (p.STORE == "direct") | (Tile(p, layer).rounds == 1),
-            "y goes through shared memory once all sums are there, one task a thread",
-        ),
-        Constraint(
             "asynchronous",
             lambda p, layer, limits: (p.STAGING == "plain") | (limits.dialect == CUDA),
             "this device copies to shared memory through registers alone",
         ),
         Constraint(
+            "parts in advance",
+            lambda p, layer, limits: (p.CHANNELS == 0) | (p.STAGING == "async") | (limits.dialect != CUDA),
+            "parts of the channels gain by arriving while others are multiplied",
+        ),
+        Constraint(
             "resident blocks",
             lambda p, layer, limits: (p.MIN_BLOCKS == 1) | (limits.dialect == CUDA),
             "this device has no limit of registers to set",
+        ),
+        Constraint("register limit", binds, "the thread's tile is too small for a limit of registers to matter"),
+        Constraint(
+            "direct weights",
+            lambda p, layer, limits: (p.WEIGHTS != "global") | (limits.warp == 1),
+            "a warp reads w faster from shared or constant memory",
         ),
         Constraint(
             "banks",
@@ -291,19 +324,24 @@ TEMPLATE = KernelTemplate(
             "this device's shared memory has no banks",
         ),
         Constraint(
+            "vector reads",
+            lambda p, layer, limits: (p.X_READS == "slide") | (limits.warp == 1),
+            "this device's threads have no vectors to read x in",
+        ),
+        Constraint(
+            "vectors of x",
+            lambda p, layer, limits: (p.X_READS == "slide") | ((p.TILE_W >= p.TILE_H) & (p.TILE_W >= 4)),
+            "a vector of x lies along W and has at least 4 words",
+        ),
+        Constraint(
             "odd pitch",
             lambda p, layer, limits: (p.ROW_PITCH != "odd") | (layer.W % 2 == 0),
             "rows of x are odd already",
         ),
         Constraint(
-            "aligned pitch",
-            lambda p, layer, limits: (p.ROW_PITCH != "aligned") | (layer.W % 4 != 0),
-            "rows of x are aligned already",
-        ),
-        Constraint(
-            "aligned reads",
-            lambda p, layer, limits: (p.ROW_PITCH == "packed") | (p.ROW_PITCH == "odd") | (Tile(p, layer).x_width == 4),
-            "aligned rows serve copies of 4 words",
+            "padded reads",
+            lambda p, layer, limits: (p.ROW_PITCH != "padded") | (Tile(p, layer).x_width == 4),
+            "padded rows serve reads of 4 words",
         ),
         Constraint(
             "vector",
@@ -320,7 +358,7 @@ TEMPLATE = KernelTemplate(
         Constraint(
             "shared memory",
             lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
-            "the staged x, w and y do not fit shared memory",
+            "the staged x and w do not fit shared memory",
         ),
         Constraint(
             "unroll a 1x1 filter",

@@ -64,3 +64,13 @@
 #define COPY_ASYNC_COMMIT()
 #define COPY_ASYNC_WAIT(groups)
 #endif
+
+// Rows of any length: sums[i] += factor * x[i], and to[i] = from[i].
+#define MULTIPLY_ADD(count, sums, factor, x)                   \
+    UNROLLED(count)                                            \
+    for (int i = 0; i < (count); i++)                          \
+        (sums)[i] = fmaf(factor, (x)[i], (sums)[i])
+#define COPY_ROW(count, to, from)                              \
+    UNROLLED(count)                                            \
+    for (int i = 0; i < (count); i++)                          \
+        (to)[i] = (from)[i]

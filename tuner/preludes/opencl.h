@@ -43,3 +43,23 @@
 #define COPY_ASYNC(width, to, from) COPY(width, to, from)
 #define COPY_ASYNC_COMMIT()
 #define COPY_ASYNC_WAIT(groups)
+
+// Rows of any length in vectors, 13 words as 8 + 4 + 1: sums[i] += factor * x[i], and to[i] = from[i].
+#define MULTIPLY_ADD(count, sums, factor, x) BY_VECTORS(MULTIPLY_ADD, count, sums, factor, x)
+#define COPY_ROW(count, to, from) BY_VECTORS(COPY_ROW, count, to, 0, from)
+#define MULTIPLY_ADD_VECTOR(n, at, to, factor, from) \
+    vstore##n((factor) * vload##n(0, (from) + (at)) + vload##n(0, (to) + (at)), 0, (to) + (at))
+#define MULTIPLY_ADD_WORD(at, to, factor, from) (to)[at] = (factor) * (from)[at] + (to)[at]
+#define COPY_ROW_VECTOR(n, at, to, unused, from) vstore##n(vload##n(0, (from) + (at)), 0, (to) + (at))
+#define COPY_ROW_WORD(at, to, unused, from) (to)[at] = (from)[at]
+#define BY_VECTORS(word, count, to, factor, from)                                        \
+    do {                                                                                 \
+        UNROLLED(16)                                                                     \
+        for (int i = 0; i + 16 <= (count); i += 16)                                      \
+            word##_VECTOR(16, i, to, factor, from);                                      \
+        if ((count) & 8) word##_VECTOR(8, (count) / 16 * 16, to, factor, from);          \
+        if ((count) & 4) word##_VECTOR(4, (count) / 8 * 8, to, factor, from);            \
+        UNROLLED(4)                                                                      \
+        for (int i = (count) / 4 * 4; i < (count); i++)                                  \
+            word##_WORD(i, to, factor, from);                                            \
+    } while (0)
