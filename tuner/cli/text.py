@@ -33,7 +33,8 @@ def times(ratio: float | None) -> str:
 
 
 def gigaflops(flop: int, seconds: float) -> str:
-    return f"{flop / seconds / 1e9:,.0f}"
+    rate = flop / seconds / 1e9
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
 
 
 def console() -> Console:

@@ -93,7 +93,7 @@ def _sampler(name: str | None) -> str:
 def _first_line(asked: RunOptions, device: str) -> str:
     layer = asked.layer
     why = " (no NVIDIA GPU found)" if device == "auto" and asked.device == "cpu" else ""
-    return f"{layer.name} on {asked.device}{why}: {layer.describe()}; store {asked.storage}"
+    return f"{layer.name} on {asked.device}{why}: {layer.describe()}"
 
 
 COMMANDS = (run,)
