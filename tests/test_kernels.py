@@ -1,0 +1,68 @@
+"""Every template computes the convolution: odd shapes, every element against float64, on PoCL."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+import pytest
+from pocl_harness import CPU_LIMITS, F32, convolve
+
+from tuner.layers import LAYERS, ConvLayer
+from tuner.reference import F64, compare, reference_conv, tolerance
+from tuner.space import TemplateSpace, enumerate_template
+from tuner.templates import builtin_templates
+
+TEMPLATES = builtin_templates()
+SAMPLES = {"direct": 1, "shared_tile": 1, "register_tile": 2}
+SHAPES = (
+    ConvLayer(name="one image", B=1, C=6, H=30, W=30, M=16, K=5),
+    ConvLayer(name="wide, M prime", B=3, C=4, H=9, W=22, M=7, K=3),
+    ConvLayer(name="high", B=5, C=3, H=23, W=8, M=5, K=2),
+    ConvLayer(name="1x1 filter", B=3, C=8, H=6, W=7, M=13, K=1),
+    ConvLayer(name="K is H", B=5, C=2, H=5, W=11, M=8, K=5),
+    ConvLayer(name="large filter", B=2, C=1, H=13, W=30, M=4, K=11),
+    ConvLayer(name="many channels", B=2, C=64, H=5, W=6, M=12, K=3),
+    ConvLayer(name="ragged batch", B=7, C=1, H=28, W=28, M=10, K=5),
+)
+
+
+@cache
+def case(layer: ConvLayer) -> tuple[F32, F32, F64, float]:
+    """x, w, y in float64, and the tolerance."""
+    rng = np.random.default_rng(layer.B + layer.C)
+    x = rng.standard_normal(layer.x_shape).astype(np.float32)
+    w = rng.standard_normal(layer.w_shape).astype(np.float32)
+    return x, w, reference_conv(x, w), tolerance(layer, w, float(np.abs(x).max()))
+
+
+def sample(space: TemplateSpace, count: int) -> list[int]:
+    return random.Random(f"{space.template.name} {space.layer.name}").sample(range(len(space)), min(count, len(space)))
+
+
+def assert_right(space: TemplateSpace, row: int) -> None:
+    layer = space.layer
+    x, w, expected, atol = case(layer)
+    configuration = space.configuration(row)
+    y, _ = convolve(space.template, configuration, layer, (x, w))
+    assert not np.isnan(y).any(), f"{configuration} on {layer.describe()}: elements were not written"
+    assert compare(y, expected, atol).ok, f"{configuration} on {layer.describe()}: {compare(y, expected, atol)}"
+
+
+@pytest.mark.parametrize("layer", SHAPES, ids=lambda layer: layer.name.replace(" ", "-"))
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+def test_sampled_configurations_agree_with_float64(name: str, layer: ConvLayer) -> None:
+    space = enumerate_template(TEMPLATES[name], layer, CPU_LIMITS)
+    for row in sample(space, SAMPLES[name]):
+        assert_right(space, row)
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+def test_baselines_agree_with_float64(name: str) -> None:
+    template = TEMPLATES[name]
+    space = enumerate_template(template, LAYERS["fa17/conv1"].with_batch(3), CPU_LIMITS)
+    for baseline in template.baselines:
+        row = space.find(template.configuration(baseline.values))
+        assert row is not None, baseline.name
+        assert_right(space, row)

@@ -1,0 +1,282 @@
+"""Templates say the same thing twice, in Python and in the .cu; and spaces hold what the constraints allow."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pocl_harness import CPU_LIMITS, build
+
+from tuner.errors import UsageError
+from tuner.layers import LAYERS, ConvLayer
+from tuner.render import render
+from tuner.space import Space, enumerate_space
+from tuner.templates import (
+    CUDA,
+    OPENCL,
+    Configuration,
+    DeviceLimits,
+    KernelTemplate,
+    Values,
+    builtin_templates,
+    load_template,
+)
+
+CUDA_LIMITS = DeviceLimits(
+    dialect=CUDA,
+    max_threads=1024,
+    max_block=(1024, 1024, 64),
+    shared_bytes=232_448,
+    constant_bytes=65_536,
+    registers=65_536,
+    warp=32,
+)
+TEMPLATES = builtin_templates()
+NAMES = sorted(TEMPLATES)
+HOST_ONLY = {"grid", "threads"}  # the compiler does not see the launch, and no choice exceeds its own limit of threads
+DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
+HAS_NVCC = shutil.which("nvcc") is not None
+needs_nvcc = pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not installed")
+
+
+def custom(**sizes: int) -> ConvLayer:
+    return ConvLayer(name="custom", **sizes)
+
+
+SHAPES = (
+    LAYERS["sp18/conv2"],
+    LAYERS["fa17/conv1"],
+    custom(B=3, C=6, H=12, W=15, M=7, K=4),
+    custom(B=3, C=4, H=9, W=20, M=4, K=1),
+    custom(B=3, C=4, H=20, W=20, M=8, K=2),
+    custom(B=3, C=3, H=24, W=24, M=4, K=17),
+    custom(B=3, C=64, H=64, W=64, M=256, K=3),
+    custom(B=3, C=512, H=96, W=96, M=128, K=11),
+)
+
+
+def nvcc(source: str, arch: str, folder: Path) -> tuple[int, str]:
+    """Compile as PyCUDA does; return the exit code and the log, the resources used included."""
+    path = folder / f"{abs(hash((source, arch)))}.cu"
+    path.write_text('extern "C" {\n' + source + "\n}\n")
+    command = ["nvcc", "-cubin", f"-arch={arch}", "-Xptxas", "-v", "-o", str(path.with_suffix(".cubin")), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def rejection(source: str, dialect: str, folder: Path) -> str:
+    """Return the compiler's log, or nothing if the source compiles."""
+    if dialect == CUDA:
+        code, log = nvcc(source, "sm_90", folder)
+        return log if code else ""
+    try:
+        build(source)
+    except cl.RuntimeError as error:
+        return str(error)
+    return ""
+
+
+Broken = tuple[Configuration, ConvLayer, DeviceLimits, tuple[str, ...]]
+
+
+def broken_by_constraint(template: KernelTemplate) -> dict[str, Broken]:
+    """For each constraint, among random configurations, the one that breaks it and the fewest others."""
+    rng = np.random.default_rng(17)
+    count = 60_000
+    found: dict[str, Broken] = {}
+    for layer in SHAPES:
+        for limits in (CPU_LIMITS, CUDA_LIMITS) if HAS_NVCC else (CPU_LIMITS,):
+            picks = {p.name: rng.integers(len(p.choices), size=count) for p in template.parameters}
+            columns: dict[str, np.ndarray] = {}
+            for parameter in template.parameters:
+                parts = [parameter.parts(choice) for choice in parameter.choices]
+                for name in parts[0]:
+                    columns[name] = np.array([part[name] for part in parts])[picks[parameter.name]]
+            with np.errstate(divide="ignore"):
+                holds = np.array(
+                    [
+                        np.broadcast_to(rule.holds(Values(columns), layer, limits), count)
+                        for rule in template.constraints
+                    ]
+                )
+            breaks = np.count_nonzero(~holds, axis=0)
+            for rule, row in zip(template.constraints, holds, strict=True):
+                candidates = np.flatnonzero(~row)
+                if not len(candidates) or (limits.dialect == OPENCL and rule.name in DEVICE_MEMORY):
+                    continue
+                best = candidates[int(breaks[candidates].argmin())]
+                names = tuple(r.name for r, kept in zip(template.constraints, holds[:, best], strict=True) if not kept)
+                if rule.name not in found or len(names) < len(found[rule.name][3]):
+                    values = {p.name: p.choices[picks[p.name][best]] for p in template.parameters}
+                    found[rule.name] = template.configuration(values), layer, limits, names
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_source_repeats_reason_of_every_constraint(name: str) -> None:
+    template = TEMPLATES[name]
+    for rule in template.constraints:
+        assert rule.name in HOST_ONLY or f'"{rule.reason}"' in template.source, rule.name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_names_every_parameter(name: str) -> None:
+    template = TEMPLATES[name]
+    header = template.source.partition("\n\n")[0]
+    for parameter in template.parameters:
+        assert re.search(rf"\b{parameter.name}\b", header), parameter.name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiler_gives_the_reason_when_a_constraint_breaks(name: str, tmp_path: Path) -> None:
+    template = TEMPLATES[name]
+    broken = broken_by_constraint(template)
+    reasons = {rule.name: rule.reason for rule in template.constraints}
+    never = set(reasons) - set(broken) - HOST_ONLY
+    assert not (HAS_NVCC and never), f"never broken: {never}"
+
+    def check(entry: tuple[str, Broken]) -> None:
+        rule, (configuration, layer, limits, names) = entry
+        assert template.violated(configuration, layer, limits) is not None
+        log = rejection(render(template, configuration, layer, limits.dialect).source, limits.dialect, tmp_path)
+        assert reasons[rule] in log, f"{configuration} on {layer.describe()} ({limits.dialect}) breaks {names}:\n{log}"
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(check, ((rule, entry) for rule, entry in broken.items() if rule not in HOST_ONLY)))
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", NAMES)
+def test_compiler_refuses_more_threads_than_a_block_may_have(name: str, tmp_path: Path) -> None:
+    template = TEMPLATES[name]
+    configuration = template.configuration({"BLOCK_SHAPE": "1024x1"})
+    source = render(template, configuration, LAYERS["fa17/conv1"], CUDA).source
+    log = rejection(source.replace("#define BLOCK_X 1024", "#define BLOCK_X 2048"), CUDA, tmp_path)
+    assert "a block has more threads than the device allows" in log
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_valid_configurations_compile_without_spills(arch: str, tmp_path: Path) -> None:
+    limits = replace(CUDA_LIMITS, shared_bytes=166_912 if arch == "sm_80" else 232_448)
+    layer = LAYERS["sp18/conv2"]
+    space = enumerate_space([TEMPLATES[name] for name in NAMES], layer, limits)
+    rng = random.Random(arch)
+    chosen = [part.configuration(rng.randrange(len(part))) for part in space.parts]
+
+    def check(configuration: Configuration) -> None:
+        template = TEMPLATES[configuration.template]
+        code, log = nvcc(render(template, configuration, layer, CUDA).source, arch, tmp_path)
+        assert code == 0, f"{configuration}:\n{log}"
+        assert "warning" not in log, f"{configuration}:\n{log}"
+        assert configuration.template != "register_tile" or " 0 bytes spill stores" in log, f"{configuration}:\n{log}"
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(check, chosen))
+
+
+layers = st.builds(
+    lambda C, K, h, w, M: custom(B=2, C=C, H=K + h, W=K + w, M=M, K=K),
+    C=st.sampled_from([1, 2, 3, 6, 8]),
+    K=st.sampled_from([1, 2, 3, 5, 7]),
+    h=st.integers(0, 12),
+    w=st.integers(0, 20),
+    M=st.sampled_from([1, 3, 6, 7, 16]),
+)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(layer=layers, limits=st.sampled_from([CPU_LIMITS, CUDA_LIMITS]), data=st.data())
+def test_every_enumerated_configuration_is_valid_and_found_again(
+    layer: ConvLayer, limits: DeviceLimits, data: st.DataObject
+) -> None:
+    space = enumerate_space(list(TEMPLATES.values()), layer, limits)
+    assert "direct" in {part.template.name for part in space.parts}
+    for index in data.draw(st.lists(st.integers(0, len(space) - 1), min_size=20, max_size=20)):
+        configuration = space[index]
+        assert space.violated(configuration) is None, configuration
+        assert space.find(configuration) == index, configuration
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_find_says_none_exactly_when_a_constraint_breaks(data: st.DataObject) -> None:
+    template = TEMPLATES[data.draw(st.sampled_from(NAMES))]
+    values = {p.name: data.draw(st.sampled_from(p.choices)) for p in template.parameters}
+    configuration = template.configuration(values)
+    space = small_space()
+    assert (space.find(configuration) is None) == (space.violated(configuration) is not None), configuration
+
+
+@cache
+def small_space() -> Space:
+    return enumerate_space(list(TEMPLATES.values()), custom(B=2, C=2, H=10, W=13, M=6, K=3), CUDA_LIMITS)
+
+
+@pytest.mark.parametrize("limits", [CPU_LIMITS, CUDA_LIMITS], ids=[OPENCL, CUDA])
+def test_space_of_default_layer_is_large_and_enumerates_fast(limits: DeviceLimits) -> None:
+    started = time.process_time()
+    space = enumerate_space(list(TEMPLATES.values()), LAYERS["sp18/conv2"], limits)
+    assert time.process_time() - started < 2
+    assert 20_000 <= len(space) <= 300_000
+
+
+@pytest.mark.parametrize("limits", [CPU_LIMITS, CUDA_LIMITS], ids=[OPENCL, CUDA])
+def test_naive_baseline_is_valid_for_every_layer(limits: DeviceLimits) -> None:
+    direct = TEMPLATES["direct"]
+    for layer in (*LAYERS.values(), *SHAPES, custom(B=1, C=512, H=7, W=9, M=512, K=7)):
+        assert direct.violated(direct.configuration({}), layer, limits) is None, layer.describe()
+
+
+def test_baselines_walk_the_2017_report_on_its_layer() -> None:
+    names = [baseline.name for name in NAMES for baseline in TEMPLATES[name].baselines]
+    assert len(names) == len(set(names))
+    for name in NAMES:
+        for baseline in TEMPLATES[name].baselines:
+            configuration = TEMPLATES[name].configuration(baseline.values)
+            broken = TEMPLATES[name].violated(configuration, LAYERS["fa17/conv1"], CUDA_LIMITS)
+            assert broken is None, f"{baseline.name}: {broken}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def broken(:\n", "mine.py:1"),
+        ("TEMPLATE = 5\n", "no TEMPLATE"),
+        ("from tuner.templates import Parameter\nParameter(name='A', choices=(), doc='')\n", "no choices"),
+        ("1 / 0\n", "ZeroDivisionError"),
+    ],
+    ids=["syntax", "no-template", "no-choices", "raises"],
+)
+def test_broken_template_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    path.with_suffix(".cu").write_text("")
+    assert_one_line(path, [message, "mine.py"])
+
+
+def test_template_without_source_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("")
+    assert_one_line(path, ["mine.cu"])
+
+
+def assert_one_line(path: Path, messages: Sequence[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_template(path)
+    assert "\n" not in str(caught.value)
+    for message in messages:
+        assert message in str(caught.value)
