@@ -27,6 +27,7 @@ Dialect = str
 CUDA: Dialect = "cuda"
 OPENCL: Dialect = "opencl"
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)
 _SHAPE = re.compile(r"(\d+)x(\d+)")
 
 
@@ -259,5 +260,23 @@ def load_template(path: Path) -> KernelTemplate:
 
 
 def read_source(python_file: str) -> str:
-    """Read the .cu beside a template's .py: ``source=read_source(__file__)``."""
-    return Path(python_file).with_suffix(".cu").read_text(encoding="utf-8")
+    """Read the .cu beside a template's .py: ``source=read_source(__file__)``.
+
+    Files it includes by ``#include "name"`` are put in their place, so that an edited one is an edited source.
+
+    Raises:
+        UsageError: An included file is missing, or includes itself.
+    """
+    return _with_includes(Path(python_file).with_suffix(".cu"), ())
+
+
+def _with_includes(path: Path, inside: tuple[Path, ...]) -> str:
+    if path in inside:
+        raise UsageError(f"source {path} includes itself; remove the circle")
+    if not path.is_file():
+        raise UsageError(f"source {inside[-1] if inside else path}: there is no file {path}")
+
+    def included(match: re.Match[str]) -> str:
+        return _with_includes(path.parent / match[1], (*inside, path))
+
+    return _INCLUDE.sub(included, path.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +48,6 @@ class _Workshop:
 
     def __init__(self, spec: BenchSpec) -> None:
         from tuner.bench import Bench
-        from tuner.ceilings import with_ceilings
         from tuner.devices import open_device
         from tuner.inputs import network_inputs, random_inputs
 
@@ -60,7 +60,7 @@ class _Workshop:
         share = min(1.0, CANARY_SECONDS / max(seconds, 1e-9))
         self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
         self.facts = BenchFacts(
-            environment=with_ceilings(self.bench, self.device.environment),
+            environment=self.device.environment,
             limits=self.device.limits,
             shares_host=self.device.shares_host,
             reference_seconds=seconds,
@@ -84,7 +84,10 @@ def _prepared(spec: BenchSpec) -> _Workshop:
 
 
 def _facts(spec: BenchSpec) -> BenchFacts:
-    return _prepared(spec).facts
+    from tuner.ceilings import with_ceilings
+
+    shop = _prepared(spec)
+    return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
 
 
 def _health(spec: BenchSpec) -> float:

@@ -114,8 +114,6 @@ class Run:
             with Writer(self.handle) as self.writer:
                 self._begun = time.monotonic()
                 reason = self._search_or_interrupt()
-                self.writer.flush()
-                self._show()
                 best = settle(self) if reason != "interrupted" else settle(self, heats=0)
             self.handle.note()
         finally:
@@ -140,7 +138,9 @@ class Run:
             return "interrupted" if self._interrupt else reason
 
     def _give_back(self) -> None:
-        """Release what was claimed and not finished."""
+        """Store and show what is finished, and release what was claimed and is not."""
+        self.writer.flush()
+        self._show()
         self.handle.release(self.claimed.values())
         self.claimed.clear()
         self.pending.clear()
