@@ -80,7 +80,7 @@ REQUIRE(TILE_W <= 2 || TILE_H <= 2, "a tile longer than 2 pixels both ways holds
 REQUIRE(SUMS >= 4, "with fewer than 4 sums a thread this is the shared_tile template");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the thread's tile does not fit its registers");
 REQUIRE(REGISTERS * THREADS * MIN_BLOCKS <= BLOCK_REGISTERS, "this many blocks do not fit the registers at once");
-REQUIRE(MIN_BLOCKS == 1 || 2 * REGISTERS * THREADS * MIN_BLOCKS > BLOCK_REGISTERS,
+REQUIRE(MIN_BLOCKS == 1 || 5 * REGISTERS * THREADS * MIN_BLOCKS > 2 * BLOCK_REGISTERS,
         "the thread's tile is too small for a limit of registers to matter");
 REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
 REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal parts");

@@ -160,7 +160,7 @@ def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     needed = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
-    return (p.MIN_BLOCKS == 1) | (2 * needed > limits.registers)
+    return (p.MIN_BLOCKS == 1) | (5 * needed > 2 * limits.registers)
 
 
 def in_output(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
