@@ -12,6 +12,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from pathlib import Path
@@ -181,12 +182,18 @@ class Worker:
         result: T = self._pool.schedule(function, args=list(arguments), timeout=limit).result()
         return result
 
-    def evaluate(self, task: Task) -> Verdict:
-        """Check and time one configuration; a fault or time-out of the worker becomes the verdict."""
+    def start(self, task: Task) -> Future[Verdict]:
+        """Begin to check and time one configuration; read it with :meth:`finish`."""
         limit = self.trial_timeout or self._trial_limit(task)
+        future: Future[Verdict] = self._pool.schedule(_evaluate, args=[self.spec, task], timeout=limit)
+        return future
+
+    def finish(self, future: Future[Verdict]) -> Verdict:
+        """Return the verdict on a started configuration; a fault or time-out of the worker becomes the verdict."""
         try:
-            verdict = self._call(_evaluate, self.spec, task, limit=limit)
-        except FutureTimeout:
+            verdict = future.result()
+        except FutureTimeout as error:
+            limit = error.args[1]
             verdict = Verdict(
                 outcome=TimedOut.outcome,
                 text=f"trial took longer than its limit of {limit:.1f} s; raise it with --trial-timeout",
@@ -200,6 +207,10 @@ class Worker:
         if verdict.lost:
             self._replace()
         return verdict
+
+    def evaluate(self, task: Task) -> Verdict:
+        """Check and time one configuration."""
+        return self.finish(self.start(task))
 
     def _trial_limit(self, task: Task) -> float:
         rules = self.spec.protocol

@@ -170,7 +170,7 @@ class Run:
         """Keep the compilers busy: claim, look for a result that may be reused, submit the rest."""
         room = AHEAD * self.options.jobs - len(self.pending)
         if self.options.trials is not None:
-            room = min(room, self.options.trials - self.progress.done - len(self.pending))
+            room = min(room, self.options.trials - self.progress.done - len(self.claimed))
         taken = self.supply.take(room)
         self.claimed |= {configuration.key: configuration for configuration, _ in taken}
         for configuration, baseline in taken:
@@ -234,13 +234,14 @@ class Run:
             return Verdict(outcome=error.outcome, text=error.text), 0.0
         self.handle.mark(candidate.configuration, LAUNCH)
         restarts, started = self.worker.restarts, time.monotonic()
-        verdict = self.worker.evaluate(
-            self.task(candidate.configuration, candidate.rendered, compiled.binary, candidate.baseline)
-        )
+        task = self.task(candidate.configuration, candidate.rendered, compiled.binary, candidate.baseline)
+        future = self.worker.start(task)
+        if not self.facts.shares_host:
+            self._fill()  # propose and render while the device is busy
+        verdict = self.worker.finish(future)
         spent = time.monotonic() - started
-        measured = verdict.costs.measure
-        self.costs.measure += measured
-        self.costs.check += spent - measured
+        self.costs.measure += verdict.costs.measure
+        self.costs.check += spent if verdict.measurement is None else verdict.costs.check
         if self.worker.restarts != restarts:
             verdict = replace(verdict, text=f"{verdict.text}\n{self._check_health()}")
         return verdict, compiled.seconds

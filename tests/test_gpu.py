@@ -1,0 +1,78 @@
+"""Figures that only a GPU can show: what a check costs, how fast a lost worker is back, what a header does."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from tuner.bench import Bench
+from tuner.devices import open_device
+from tuner.inputs import network_inputs
+from tuner.layers import find_layer
+from tuner.protocol import BenchSpec
+from tuner.worker import Worker
+
+pytestmark = pytest.mark.gpu
+LAYER = find_layer("sp18/conv2")
+
+
+def test_check_of_a_430_megabyte_output_costs_at_most_five_milliseconds():
+    device = open_device("cuda:0")
+    try:
+        bench = Bench(device, LAYER)
+        inputs = network_inputs(bench, BenchSpec(device="cuda:0", layer=LAYER))
+        bench.convolve(inputs.x, inputs.w, bench.y, LAYER)
+        spent = []
+        for _ in range(7):
+            bench.poison()
+            bench.convolve(inputs.x, inputs.w, bench.y, LAYER)
+            device.synchronize()
+            started = time.perf_counter()
+            inputs.verify()
+            spent.append(time.perf_counter() - started)
+        print(f"check of {4 * LAYER.y_size / 1e6:.0f} MB: {1e3 * np.median(spent):.2f} ms")
+        assert np.median(spent) < 0.005
+        del bench, inputs
+    finally:
+        device.close()
+
+
+def test_fresh_worker_is_ready_within_three_seconds_of_a_fault():
+    with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
+        before = worker.health()
+        worker._replace()
+        started = time.monotonic()
+        after = worker.health()
+        spent = time.monotonic() - started
+        print(f"new worker ready in {spent:.2f} s, canary {after / before:.3f}")
+        assert spent < 3.0
+        assert abs(after / before - 1) < 0.2
+
+
+def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
+    """The exporter runs the winner once more; nvcc must take the header as it is."""
+    from tuner.exporting import export_best
+    from tuner.templates import builtin_templates
+    from tuner.tuning import RunOptions, tune
+
+    class Silent:
+        def says(self, line):
+            pass
+
+        def trial(self, result, progress):
+            pass
+
+    templates = tuple(builtin_templates().values())
+    store = f"sqlite:///{tmp_path}/t.db"
+    options = RunOptions(
+        layer=find_layer("conv2", 500), device="cuda:0", templates=templates, storage=store, sampler="random", trials=30
+    )
+    report = tune(options, Silent())
+    assert report.winner is not None
+    done = export_best(report.progress.study, tmp_path / "conv2_best.h", store, templates)
+    (tmp_path / "use.cu").write_text('#include "conv2_best.h"\nint main() { return 0; }\n')
+    subprocess.run(["nvcc", "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
+    assert done.verdict.confirmed
