@@ -237,7 +237,7 @@ def test_evidence_gradient_is_that_of_its_value() -> None:
     candidates = product((4, 3, 5), templates=2)
     random = np.random.default_rng(0)
     rows = candidates.codes_of(random.choice(60, 20, replace=False))
-    kernel = Kernel(candidates.distances, Prior())
+    kernel = Kernel(candidates.model_features, Prior())
     evidence = _Evidence(kernel, rows, random.normal(size=20), np.full(20, 0.01))
     theta = random.normal(scale=0.3, size=len(kernel.theta))
     for position in range(len(theta)):
@@ -249,7 +249,7 @@ def test_evidence_gradient_is_that_of_its_value() -> None:
 
 def test_posterior_grown_by_rows_is_the_one_built_at_once() -> None:
     candidates = product((4, 3, 5))
-    kernel = Kernel(candidates.distances, Prior())
+    kernel = Kernel(candidates.model_features, Prior())
     pool, known = candidates.codes_of(np.arange(60)), candidates.codes_of(np.arange(0, 60, 1))
     target = np.sin(np.arange(50.0))
     grown = Posterior(kernel, pool, known[:5], np.zeros(5))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
-from tuner.search.features import encode, is_word, pairwise
+from tuner.search.features import Feature, encode, is_word, pairwise, volumes
 
 if TYPE_CHECKING:
     from tuner.space import Space
@@ -24,6 +24,7 @@ Rows = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 ABSENT: Final = 255
+LEVELS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +99,39 @@ class Candidates:
         return np.hstack(columns) if columns else np.zeros((len(rows), 0))
 
     def codes_of(self, rows: Indices | Sequence[int]) -> Rows:
-        """Return some rows' choices for table look-ups: ``ABSENT`` is one past the last, the template a last column."""
+        """Return some rows for table look-ups: a column per parameter, one for the template, one for the volume.
+
+        ``ABSENT`` is one past the last choice. The volume is the product of all sizes (numbers and shapes with more
+        than two choices, all positive), on a logarithmic scale of ``LEVELS``: threads times work each.
+        """
         rows = np.asarray(rows, dtype=np.int64)
         sizes = np.array([len(axis.choices) for axis in self.axes], dtype=np.uint8)
-        return np.hstack([np.minimum(self.choices[rows], sizes), self.groups[rows, None]])
+        codes = np.minimum(self.choices[rows], sizes)
+        volume = np.zeros(len(rows))
+        for column, table in self._volumes:
+            volume += table[codes[:, column]]
+        top = sum(table.max() for _, table in self._volumes) or 1.0
+        levels = np.rint(volume * ((LEVELS - 1) / top)).astype(np.uint8)
+        return np.column_stack([codes, self.groups[rows], levels])
 
     @cached_property
-    def distances(self) -> list[tuple[int, Floats]]:
-        """For each feature: its column among the codes, and the distance between each two codes of that column.
+    def model_features(self) -> list[Feature]:
+        """Features of the codes: a number, its valuation, and whether it is the very same number; a word as one.
 
-        A number and its valuation are two features; a one-hot is a single one.
+        With several templates their choice is one; with several sizes so is the volume.
         """
         features = []
         for axis, table in self._tables:
-            split = [table] if is_word(self.axes[axis].choices) else np.hsplit(table, table.shape[1])
-            features += [(axis, pairwise(part)) for part in split]
+            if is_word(self.axes[axis].choices):
+                features.append(Feature(axis, pairwise(table)))
+                continue
+            features += [Feature(axis, pairwise(part)) for part in np.hsplit(table, table.shape[1])]
+            if len(table) > 3:
+                features.append(Feature(axis, 1 - np.eye(len(table)), exact=True))
         if len(self.names) > 1:
-            features.append((len(self.axes), pairwise(np.eye(len(self.names)))))
+            features.append(Feature(len(self.axes), pairwise(np.eye(len(self.names)))))
+        if len(self._volumes) > 1:
+            features.append(Feature(len(self.axes) + 1, pairwise(np.linspace(0, 1, LEVELS)[:, None])))
         return features
 
     @cached_property
@@ -122,6 +139,12 @@ class Candidates:
         """For each axis that varies: features by choice, with a last neutral row for ``ABSENT``."""
         encoded = [(column, encode(axis.choices)) for column, axis in enumerate(self.axes) if len(axis.choices) > 1]
         return [(column, np.vstack([table, table.mean(axis=0)])) for column, table in encoded]
+
+    @cached_property
+    def _volumes(self) -> list[tuple[int, Floats]]:
+        """For each parameter that is a size: its logarithm by choice, from 0; 0 for ``ABSENT``."""
+        sizes = [(column, volumes(axis.choices)) for column, axis in enumerate(self.axes) if len(axis.choices) > 2]
+        return [(column, np.append(table - table.min(), 0.0)) for column, table in sizes if table is not None]
 
     @cached_property
     def _zobrist(self) -> npt.NDArray[np.uint64]:

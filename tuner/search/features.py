@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What a model may tell configurations apart by.
+
+    Attributes:
+        column: Where its codes are among those of :meth:`Candidates.codes_of`.
+        distances: Between each two codes.
+        exact: It only says whether two numbers are the very same, and is expected to matter little.
+    """
+
+    column: int
+    distances: Floats
+    exact: bool = False
+
+
 _SHAPE = re.compile(r"(\d+)x(\d+)")
 
 
@@ -39,6 +57,14 @@ def shape_of(choice: int | float | str) -> tuple[int, int] | None:
     """Return (32, 8) for ``32x8`` and None for anything else."""
     match = _SHAPE.fullmatch(choice) if isinstance(choice, str) else None
     return (int(match[1]), int(match[2])) if match else None
+
+
+def volumes(choices: Sequence[int | float | str]) -> Floats | None:
+    """Return the logarithm of each size, X times Y for a shape; None where choices are no sizes."""
+    values = [shape[0] * shape[1] if (shape := shape_of(choice)) else choice for choice in choices]
+    if any(isinstance(value, str) or value <= 0 for value in values):
+        return None
+    return np.asarray(np.log2(np.array(values, dtype=float)))
 
 
 def _numbers(values: Floats) -> Floats:

@@ -18,16 +18,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.search.candidates import Floats, Indices, Rows
+from tuner.search.features import Feature
 
 JITTER = 1e-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """Normal priors, as (mean, deviation), of the kernel's parameters on their unbounded scales."""
+    """Normal priors, as (mean, deviation), of the kernel's parameters on their unbounded scales.
+
+    ``exact`` is the share of features that only tell whether two numbers are the same.
+    """
 
     length: tuple[float, float] = (-0.7, 1.0)
     share: tuple[float, float] = (0.0, 1.5)
+    exact: tuple[float, float] = (-3.0, 1.5)
     noise: tuple[float, float] = (-7.0, 1.5)
     scale: tuple[float, float] = (0.0, 1.0)
 
@@ -35,19 +40,20 @@ class Prior:
 class Kernel:
     """The covariance, its hyperparameters, and their maximum a posteriori estimate."""
 
-    def __init__(self, features: Sequence[tuple[int, Floats]], prior: Prior) -> None:
-        """Take features as :attr:`Candidates.distances` gives them: column, distance between each two codes."""
+    def __init__(self, features: Sequence[Feature], prior: Prior) -> None:
         self.features = tuple(features)
-        self.axes = sorted({axis for axis, _ in features})
-        self.sizes = {axis: len(distances) for axis, distances in features}
+        self.axes = sorted({feature.column for feature in features})
+        self.sizes = {feature.column: len(feature.distances) for feature in features}
         self.parts: dict[int, dict[int, slice]] = {axis: {} for axis in self.axes}
         start = 0
-        for position, (axis, distances) in enumerate(features):
-            self.parts[axis][position] = slice(start, start := start + distances.size)
-        self._owner = np.repeat(np.arange(len(features)), [distances.size for _, distances in features])
-        self._distances = np.sqrt(5) * np.concatenate([np.zeros(0), *(distances.ravel() for _, distances in features)])
+        for position, feature in enumerate(features):
+            self.parts[feature.column][position] = slice(start, start := start + feature.distances.size)
+        tables = [feature.distances.ravel() for feature in features]
+        self._owner = np.repeat(np.arange(len(features)), [len(table) for table in tables])
+        self._distances = np.sqrt(5) * np.concatenate([np.zeros(0), *tables])
         count = len(self.features)
-        priors = [prior.length] * count + [prior.share] * count + [prior.noise, prior.scale]
+        shares = [prior.exact if feature.exact else prior.share for feature in features]
+        priors = [prior.length] * count + shares + [prior.noise, prior.scale]
         self._mean, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
         self.theta = self._mean.copy()
         self._bounds = [(-3.5, 3.5)] * count + [(-6.0, 6.0)] * count + [(-12.0, 0.0), (-4.0, 4.0)]

@@ -10,7 +10,8 @@ from tuner.search.candidates import Candidates, Floats, Rows
 from tuner.search.gp import Kernel, Posterior, Prior
 
 EDGE = 0.15
-HOPELESS = 0.01  # less likely than this: left to the end
+LEAST = 0.01  # rows less likely to run than this are left to the end
+HOPELESS = -1e8  # any score of theirs is below this
 MOST_KNOWN = 300
 SMOOTH = Prior(length=(0.4, 1.0), share=(0.0, 1.5), noise=(-4.6, 1.0))
 
@@ -24,7 +25,7 @@ class Validity:
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
-        self._kernel = Kernel(candidates.distances, SMOOTH)
+        self._kernel = Kernel(candidates.model_features, SMOOTH)
         self._labels: dict[int, float] = {}
         self._pool: Rows = np.zeros((0, 0), dtype=np.uint8)
         self._posterior: Posterior | None = None
@@ -73,4 +74,4 @@ class Validity:
         labels = np.array([self._labels[row] for row in self._held])
         middle = 0.5 + self._posterior.mean(labels)
         result = log_ndtr(middle / np.sqrt(np.maximum(self._posterior.variance, 0) + EDGE**2))
-        return np.asarray(np.where(result < math.log(HOPELESS), result - 1e9, result))
+        return np.asarray(np.where(result < math.log(LEAST), result + 10 * HOPELESS, result))
