@@ -6,6 +6,7 @@
 #define atomicMax(pointer, value) atomic_max(pointer, value)
 #define atomicXor(pointer, value) atomic_xor(pointer, value)
 #define BITS(value) as_uint(value)
+#define make_float4(a, b, c, d) (float4)(a, b, c, d)
 #else
 #define BITS(value) __float_as_uint(value)
 #define fabs(value) fabsf(value)
@@ -135,6 +136,12 @@ __global__ void largest(GLOBAL const float *values, ulong n, GLOBAL uint *report
 __global__ void copy_words(GLOBAL const float4 *in, GLOBAL float4 *out, ulong n)
 {
     EACH(i, n) out[i] = in[i];
+}
+
+// out[0..n) = value, four words a step: the write bandwidth; layers that mostly write y come nearer to it than to a copy's
+__global__ void write_words(GLOBAL float4 *out, ulong n, float value)
+{
+    EACH(i, n) out[i] = make_float4(value, value, value, value);
 }
 
 // Independent chains of float32 multiply-adds, `rounds` steps each: the arithmetic peak. A thread is one lane on a GPU;

@@ -1,4 +1,4 @@
-"""The device's ceilings, measured: copy bandwidth and float32 multiply-add peak. The roofline's floor comes from them.
+"""The device's ceilings, measured: memory bandwidth and float32 multiply-add peak; the roofline's floor follows.
 
 They are measured once per device and driver and kept in the cache folder.
 """
@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ MAX_ROUNDS = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceilings:
-    """Best of a few samples, in FLOP/s (a multiply-add is two) and bytes/s (read plus written)."""
+    """Best of a few samples, in FLOP/s (a multiply-add is two) and bytes/s (a copy counts read plus written)."""
 
     flops: float
     bytes: float
@@ -70,16 +71,24 @@ def _slug(environment: Environment) -> str:
 
 
 def _peak_bytes(bench: Bench) -> float:
-    """Copy between buffers several times the last-level cache."""
+    """Copy between, and write to, buffers several times the last-level cache; the best of a few grids."""
     device = bench.device
     nbytes = min(COPY_BYTES, max(4 * device.cache_bytes, 1 << 26), device.memory_bytes // 8) // 16 * 16
     source, target = device.allocate(nbytes), device.allocate(nbytes)
-    words = nbytes // 16
-    bench.run("fill_words", nbytes // 4, source, np.uint64(nbytes // 4), np.uint32(0x3F800000))
-    kernel, launch = bench.prepared("copy_words", words)
-    arguments = (source, target, np.uint64(words))
-    best = min(device.timed(kernel, launch, arguments, limit=LIMIT, repeat=1) for _ in range(SAMPLES))
-    return 2 * nbytes / best
+    quads = nbytes // 16
+    bench.run("write_words", quads, source, np.uint64(quads), np.float32(1))
+    rates = []
+    for share in (1, 4, 16, 64):  # steps a thread takes
+        grid = Launch(grid=(max(1, quads // THREADS // share), 1, 1), block=(THREADS, 1, 1))
+        copied = _best(bench, "copy_words", grid, (source, target, np.uint64(quads)))
+        written = _best(bench, "write_words", grid, (target, np.uint64(quads), np.float32(1)))
+        rates += [2 * nbytes / copied, nbytes / written]
+    return max(rates)
+
+
+def _best(bench: Bench, name: str, grid: Launch, arguments: tuple[Any, ...]) -> float:
+    kernel, _ = bench.prepared(name, 1)
+    return min(bench.device.timed(kernel, grid, arguments, limit=LIMIT, repeat=1) for _ in range(SAMPLES))
 
 
 def _peak_flops(bench: Bench) -> float:
@@ -87,12 +96,11 @@ def _peak_flops(bench: Bench) -> float:
     device = bench.device
     blocks = 4 * (os.cpu_count() or 1) if device.shares_host else 132 * 16
     launch = Launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1))
-    kernel, _ = bench.prepared("multiply_add", blocks * THREADS)
     out = device.allocate(4 * blocks * THREADS)
     rounds, seconds = 64, 0.0
     while seconds < TARGET_SECONDS and rounds < MAX_ROUNDS:
         rounds *= 4
         arguments = (out, np.int32(rounds), np.float32(0.9999), np.float32(1e-4))
-        seconds = min(device.timed(kernel, launch, arguments, limit=LIMIT, repeat=1) for _ in range(SAMPLES))
+        seconds = _best(bench, "multiply_add", launch, arguments)
     lanes = OPENCL_LANES if device.limits.dialect == OPENCL else 1
     return 2.0 * CHAINS * lanes * rounds * blocks * THREADS / seconds
