@@ -90,7 +90,7 @@ def kernel_tuner(layer_name: str, template_name: str, points: int, backend: str)
         atol=1e-3,
         lang=backend,
         quiet=True,
-        compiler_options=["-O3", "-std=c++17"] if backend == "CUDA" else ["--std=c++17"],
+        compiler_options=["-O3", "-std=c++17"] if backend == "PYCUDA" else ["--std=c++17"],
     )
     spent = time.monotonic() - started
     good = sum(isinstance(result["time"], float) for result in results)
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--layer", default="conv2")
     parser.add_argument("--template", default="direct")
     parser.add_argument("--seconds", type=float, default=40.0)
-    parser.add_argument("--peer", choices=("CUDA", "CUPY"), default="CUDA", help="Kernel Tuner's backend")
+    parser.add_argument("--peer", choices=("PYCUDA", "CUPY"), default="PYCUDA", help="Kernel Tuner's backend")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     found = {"ours": ours(given.layer, given.template, given.seconds, [])}
