@@ -19,7 +19,7 @@ OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 
 os.environ["PYOPENCL_NO_CACHE"] = "1"  # the compile cache is ours: content-addressed and shared
 os.environ["POCL_WORK_GROUP_SPECIALIZATION"] = "0"  # otherwise PoCL compiles again at the first launch
-os.environ.setdefault("POCL_AFFINITY", "1")
+os.environ.setdefault("POCL_KERNEL_CACHE", "0")  # PoCL's own grows without bound
 
 import pyopencl as cl  # noqa: E402  (reads the environment when it loads)
 
