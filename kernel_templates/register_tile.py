@@ -368,5 +368,11 @@ TEMPLATE = KernelTemplate(
         Constraint("unrolled loops", short_unrolled, "the unrolled loops are longer than 4096 terms"),
     ),
     launch=launch,
-    baselines=(Baseline("2017 step 5: outputs in an array", {"BLOCK_SHAPE": "1024x1", "TILE_M": 4}),),
+    baselines=(
+        Baseline("2017 step 5: outputs in an array", {"BLOCK_SHAPE": "1024x1", "TILE_M": 4}),
+        Baseline(
+            "CPU start: vectors, 4x4 tile",  # where a search on a CPU had better begin; not valid on a GPU
+            {"TILE_W": 4, "TILE_M": 4, "BLOCK_SHAPE": "1x1", "X_READS": "each", "VECTOR": 4},
+        ),
+    ),
 )
