@@ -32,8 +32,9 @@ def winner(
     template: KernelTemplate = TOY,
     configuration: Configuration | None = None,
 ) -> Winner:
+    valid = template.baselines[0].values if template.baselines else {}
     result = dataclasses.replace(
-        toy_ok(3, 1e-3, confirmed=True), configuration=configuration or template.configuration({})
+        toy_ok(3, 1e-3, confirmed=True), configuration=configuration or template.configuration(valid)
     )
     return Winner(
         result=result,
