@@ -15,24 +15,17 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from pocl_harness import CPU_LIMITS
+
 from tuner.layers import find_layer
 from tuner.protocol import BenchFacts, Verdict
 from tuner.results import Environment, Measurement
 from tuner.space import enumerate_space
 from tuner.storage import Store
-from tuner.templates import OPENCL, DeviceLimits, builtin_templates
+from tuner.templates import builtin_templates
 from tuner.tuning import RunOptions
 from tuner.tuning import run as loop
 
-LIMITS = DeviceLimits(
-    dialect=OPENCL,
-    max_threads=4096,
-    max_block=(4096, 4096, 4096),
-    shared_bytes=1 << 20,
-    constant_bytes=1 << 20,
-    registers=0,
-    warp=1,
-)
 MACHINE = Environment(device="cpu", kind="cpu", model="stand-in", driver="1", toolkit="1", arch="none")
 
 
@@ -43,7 +36,12 @@ class InstantWorker:
 
     def __init__(self) -> None:
         self.facts = BenchFacts(
-            environment=MACHINE, limits=LIMITS, shares_host=False, reference_seconds=1.0, tolerance=1.0, data_digest=""
+            environment=MACHINE,
+            limits=CPU_LIMITS,
+            shares_host=False,
+            reference_seconds=1.0,
+            tolerance=1.0,
+            data_digest="",
         )
         self._chance = random.Random(0)
 
@@ -102,7 +100,7 @@ def main() -> None:
     parser.add_argument("--sampler", default="random")
     given = parser.parse_args()
     layer = find_layer("conv2", 50)
-    space = enumerate_space(tuple(builtin_templates().values()), layer, LIMITS)
+    space = enumerate_space(tuple(builtin_templates().values()), layer, CPU_LIMITS)
     loop.Compiler = InstantCompiler  # type: ignore[misc, assignment]
     clock, worker = Clock(), InstantWorker()
     with tempfile.TemporaryDirectory() as folder, Store.open(f"{folder}/t.db") as store:

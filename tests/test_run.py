@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from faulty import faulty
+from pocl_harness import CPU_LIMITS
 from test_faults import LAYER, Silent, run
 
+from tuner.space import enumerate_space
 from tuner.storage import LAUNCH, Store
 from tuner.templates import load_template
 from tuner.tuning import RunOptions, tune
@@ -146,19 +148,7 @@ def test_suspect_of_a_killed_run_is_tried_last_and_alone(tmp_path):
 
 
 def _all(template):
-    from tuner.space import enumerate_space
-    from tuner.templates import OPENCL, DeviceLimits
-
-    limits = DeviceLimits(
-        dialect=OPENCL,
-        max_threads=4096,
-        max_block=(4096, 4096, 4096),
-        shared_bytes=1 << 20,
-        constant_bytes=1 << 20,
-        registers=0,
-        warp=1,
-    )
-    return list(enumerate_space((template,), LAYER, limits))
+    return list(enumerate_space((template,), LAYER, CPU_LIMITS))
 
 
 def test_edited_included_file_changes_the_source(tmp_path):
