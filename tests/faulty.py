@@ -76,11 +76,8 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
             for (int q = 0; q < K; q++)
                 sum += x[((b * C + c) * H + row + p) * W + column + q] * w[((m * C + c) * K + p) * K + q];
 #if IS(SLOW_COMPILE)
-    UNROLLED(512)
-    for (int u = 0; u < 512; u++) {
-        UNROLLED(512)
-        for (int v = 0; v < 512; v++) sum = sum * (sum + (float)(u * v)) - (float)(u ^ v) * sum;
-    }
+#define TEN(text) text text text text text text text text text text
+    TEN(TEN(TEN(TEN(TEN(sum = sum * sum + 0.5f; sum = sum - 0.25f * sum;)))))  // 200,000 statements
 #endif
 #if IS(OFF_BY_ONE)
     if (i == n / 3) sum += 0.01f;
