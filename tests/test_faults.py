@@ -123,7 +123,7 @@ def test_space_of_six_points_is_exhausted_before_twenty_trials(tmp_path):
 def test_results_carry_over_when_choices_are_added_and_reordered(tmp_path):
     run(tmp_path, faulty("none", threads=(8, 16, 32)))
     report = run(tmp_path, faulty("none", threads=(64, 32, 16, 8)))
-    assert (report.progress.known, report.progress.done) == (3, 1)
+    assert (report.progress.known, report.progress.reused, report.progress.done) == (3, 3, 1)
 
 
 def test_launch_faster_than_the_clock_has_a_positive_finite_time(tmp_path):

@@ -52,15 +52,11 @@ def chosen_templates(names: tuple[str, ...]) -> tuple[KernelTemplate, ...]:
     known = builtin_templates()
     if not names:
         return tuple(known.values())
-    return tuple(_own(name, load_template) if _is_path(name) else _known(name, known) for name in names)
+    return tuple(load_template(Path(name)) if _is_path(name) else _known(name, known) for name in names)
 
 
 def _is_path(name: str) -> bool:
     return "/" in name or name.endswith((".py", ".cu"))
-
-
-def _own(name: str, load: Callable[[Path], KernelTemplate]) -> KernelTemplate:
-    return load(Path(name))
 
 
 def _known(name: str, known: dict[str, KernelTemplate]) -> KernelTemplate:

@@ -28,7 +28,7 @@ def print_report(report: Report, asked: RunOptions) -> None:
     progress = report.progress
     echo_wrapped(
         f"{REASONS[report.reason]}; {plural(progress.done, 'new trial')} of {progress.space:,} valid configurations, "
-        f"{progress.known + progress.reused:,} known before"
+        f"{progress.known:,} known before" + (f", {progress.reused:,} from other studies" if progress.reused else "")
     )
     if report.best:
         _print_best(report)

@@ -33,6 +33,7 @@ class Progress:
     Attributes:
         space: Valid configurations in all.
         known: Results the study had before this run.
+        reused: Those of them that were taken over from another study.
         naive: Seconds of the naive baseline on this device, or None until known.
     """
 

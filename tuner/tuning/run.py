@@ -96,6 +96,7 @@ class Run:
             trials=options.trials,
             seconds=options.seconds,
             known=len(self.results),
+            reused=sum(result.reused for result in self.results.values()),
         )
         for result in self.results.values():
             self._note_best(result)
@@ -167,7 +168,7 @@ class Run:
         return ""
 
     def _fill(self) -> None:
-        """Keep the compilers busy: claim, look for a result that may be reused, submit the rest."""
+        """Keep the compilers busy: claim what the supply gives, and submit it."""
         room = AHEAD * self.options.jobs - len(self.pending)
         if self.options.trials is not None:
             room = min(room, self.options.trials - self.progress.done - len(self.claimed))
