@@ -43,6 +43,7 @@ CUDA_LIMITS = DeviceLimits(
     constant_bytes=65_536,
     registers=65_536,
     warp=32,
+    capability=90,
 )
 TEMPLATES = builtin_templates()
 NAMES = sorted(TEMPLATES)

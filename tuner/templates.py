@@ -33,7 +33,11 @@ _SHAPE = re.compile(r"(\d+)x(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceLimits:
-    """What a device allows a kernel; constraints read these.
+    """What a device allows a kernel, and a study; constraints read these.
+
+    Attributes:
+        capability: 10 * major + minor of a CUDA device, as in ``sm_90``; 0 elsewhere.
+        precision: What operands may be rounded to before they are multiplied: fp32, tf32, fp16 or bf16.
 
     Units:
         ``shared_bytes`` is per block, ``constant_bytes`` per module; ``warp`` is lanes (1 where there are none).
@@ -46,6 +50,8 @@ class DeviceLimits:
     constant_bytes: int
     registers: int
     warp: int
+    capability: int = 0
+    precision: str = "fp32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +164,6 @@ class KernelTemplate:
         source: The text of the .cu file; its entry point is ``conv_forward``.
         launch: ``launch(p, layer) -> Launch`` for one configuration.
         dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
-        precision: What it computes in; a study compares only templates of one precision.
     """
 
     name: str

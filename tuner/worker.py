@@ -62,7 +62,7 @@ class _Workshop:
         self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
         self.facts = BenchFacts(
             environment=self.device.environment,
-            limits=self.device.limits,
+            limits=replace(self.device.limits, precision=spec.precision),
             shares_host=self.device.shares_host,
             reference_seconds=seconds,
             tolerance=self.inputs.tolerance,

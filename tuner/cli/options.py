@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from tuner.reference import Precision
     from tuner.templates import KernelTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +34,13 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for p
 device = click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="auto, cpu, cuda, cuda:N or opencl:N."
 )
+precision = click.option(
+    "--precision",
+    default="fp32",
+    show_default=True,
+    metavar="NAME",
+    help="What factors may be rounded to: fp32, tf32, fp16 or bf16; sums are FP32. Closer kernels compete too.",
+)
 data = click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="IDX files to use instead of the packaged images."
 )
@@ -43,6 +51,21 @@ templates = click.option(
     metavar="NAME|PATH",
     help="Tune this template only (repeatable); a path names your own .py beside its .cu.",
 )
+
+
+def checked_precision(name: str) -> Precision:
+    """Return the precision of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    from typing import get_args
+
+    from tuner.reference import Precision
+
+    if name not in get_args(Precision):
+        raise UsageError(f"precision '{name}' is unknown; give one of {', '.join(get_args(Precision))}")
+    return cast("Precision", name)
 
 
 def chosen_templates(names: tuple[str, ...]) -> tuple[KernelTemplate, ...]:

@@ -20,6 +20,7 @@ INTERRUPTED = 130
 @options.device
 @click.option("--batch", type=int, metavar="B", help="Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.")
 @options.templates
+@options.precision
 @click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
 @click.option("--time", "seconds", type=options.duration, metavar="60s", help="Stop searching after this long.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
@@ -75,6 +76,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         templates=templates,
         storage=given["storage"],
         sampler=sampler,
+        precision=options.checked_precision(given["precision"]),
         seed=given["seed"],
         seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
         protocol=Protocol(warm_l2=given["warm_l2"]),

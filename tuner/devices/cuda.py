@@ -157,6 +157,7 @@ class CudaDevice:
             constant_bytes=get(attribute.TOTAL_CONSTANT_MEMORY),
             registers=get(attribute.MAX_REGISTERS_PER_BLOCK),
             warp=get(attribute.WARP_SIZE),
+            capability=10 * major + minor,
         )
         self.cache_bytes = get(attribute.L2_CACHE_SIZE)
         self.memory_bytes = device.total_memory()

@@ -27,6 +27,11 @@
 #else
 #define MAX_SHARED_BYTES 65536
 #endif
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define TENSOR_CORES 1                            // that multiply TF32 and BF16
+#else
+#define TENSOR_CORES 0
+#endif
 #define REQUIRE(condition, reason) static_assert(condition, reason)
 
 #define PRAGMA(text) _Pragma(#text)

@@ -64,7 +64,8 @@ def resume_command(key: StudyKey, device: str) -> str:
     layer = key.layer
     if "/" not in layer:
         layer = ",".join(f"{name}={size}" for name, size in zip("CHWMK", key.shape[1:], strict=True))
-    return f"tune run --layer {layer} --device {device} --batch {key.shape[0]}"
+    precision = "" if key.precision == "fp32" else f" --precision {key.precision}"
+    return f"tune run --layer {layer} --device {device} --batch {key.shape[0]}{precision}"
 
 
 def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Result | None) -> str:

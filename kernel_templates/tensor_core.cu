@@ -1,0 +1,327 @@
+// tensor_core: the convolution as a matrix product on tensor cores, without ever writing the unrolled matrix down.
+//
+// Matrix product: rows are output pixels, columns output channels, and the sum runs over the filter's terms (c, p, q).
+// A warp multiplies 16 pixels x 8 terms by 8 terms x 8 channels at once (mma.sync). Lane (g, t) of the 8 x 4 lanes
+// supplies the words of pixels g and g + 8 at terms t and t + 4. It reads them straight from the image in shared memory,
+// at the pixel's corner plus the term's offset; offsets are a table, weights lie as the lanes want them.
+//
+// Thread -> output: a warp's task is TILE_PIXELS pixels x TILE_M channels. Pixels are counted through the IMAGES images
+// (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all groups of TILE_M
+// channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the other; with 2
+// BUFFERS the next arrives while this one is multiplied.
+// fa18/conv2, FP16X2, TILE 64x24: 12*49 = 588 terms are 74 steps (592). A step is 4 x 4 words of x and 3 x 2 of w a lane
+// for 4 x 3 x 2 products of 16x8x16; an image of 729 pixels is 12 tasks.
+//
+// Parameters
+//   OPERANDS  what a word of shared memory holds, and so the accuracy; sums are always FP32
+//     tf32x3  an FP32 number, split into two TF32 when read: 3 products, as accurate as FP32
+//     fp16x2  a number as the sum of two FP16: 2 products, as accurate as FP32 where |x|, |w| < 65504 and not tiny
+//     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
+//   TAP_ORDER  terms run along filter rows, or through channels first; that dimension is a multiple of TAP_ALIGN terms
+//   BANKS      rows (channels) of x begin where 4 terms x 8 pixels meet no bank twice, or are packed
+//   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
+// Constraints: below, each with its reason.
+
+#define UP(a, b) (((a) + (b) - 1) / (b))
+#define WIDEST(a, b) ((a) % 4 == 0 && (b) % 4 == 0 ? 4 : (a) % 2 == 0 && (b) % 2 == 0 ? 2 : 1)
+#define H_OUT (LAYER_H - LAYER_K + 1)
+#define W_OUT (LAYER_W - LAYER_K + 1)
+#define THREADS BLOCK_X
+#define WARPS (THREADS / 32)
+#define PAIRED (OPERANDS == OPERANDS_FP16 || OPERANDS == OPERANDS_BF16)
+#define BLOCK_ROWS (ROWS ? ROWS : H_OUT)
+#define IN_ROWS (BLOCK_ROWS + LAYER_K - 1)
+#define STAGED_C (CHANNELS ? CHANNELS : LAYER_C)
+#define CHUNKS (LAYER_C / STAGED_C)
+#define WORD_C (PAIRED ? UP(STAGED_C, 2) : STAGED_C)
+
+#define BY_ROWS (TAP_ORDER == TAP_ORDER_ROWS)
+#define FAST (UP(BY_ROWS ? LAYER_K : WORD_C, TAP_ALIGN) * TAP_ALIGN)
+#define STEPS UP((BY_ROWS ? WORD_C * LAYER_K : LAYER_K * LAYER_K) * FAST, 8)
+
+#define M_TILES (TILE_PIXELS / 16)
+#define N_TILES (TILE_M / 8)
+#define PIXELS (IMAGES * BLOCK_ROWS * W_OUT)
+#define PIXEL_TASKS UP(PIXELS, TILE_PIXELS)
+#define GROUPS UP(LAYER_M, TILE_M)
+#define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
+#define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
+#define BLOCK_N_TILES (BLOCK_GROUPS * N_TILES)
+#define TASKS (BLOCK_GROUPS * PIXEL_TASKS)
+#define ROUNDS UP(TASKS, WARPS)
+#define SUMS (4 * M_TILES * N_TILES)
+#define REGISTERS (SUMS + 2 * M_TILES + N_TILES * (OPERANDS == OPERANDS_TF32X3 || OPERANDS == OPERANDS_FP16X2 ? 4 : 2) + 40)
+
+#define SPREAD (BANKS == BANKS_SPREAD)
+#define NEXT(a, m, r) ((a) + ((r) + (m) - (a) % (m)) % (m))   // the next number from a on that leaves r, divided by m
+#define PITCH (SPREAD && BY_ROWS && (LAYER_W % 32 < 12 || LAYER_W % 32 > 24) ? NEXT(LAYER_W, 32, 12) : LAYER_W)
+#define PLANE (!SPREAD || BY_ROWS ? IN_ROWS * PITCH : PAIRED ? NEXT(IN_ROWS * PITCH, 16, 4) : NEXT(IN_ROWS * PITCH, 32, 8))
+#define WORD_PLANE (PAIRED ? 2 * PLANE : PLANE)
+#define RUN (ROWS == 0 && PITCH == LAYER_W ? LAYER_H * LAYER_W : LAYER_W)   // words that lie together in x and here
+#define RUNS (ROWS == 0 && PITCH == LAYER_W ? 1 : IN_ROWS)
+#define LOAD_WIDTH WIDEST(RUN, RUNS > 1 ? PLANE | PITCH : PLANE)
+#define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
+#define FRAGMENT (OPERANDS == OPERANDS_TF32X3 ? 4 : 2)
+#define W_WORDS (STEPS * BLOCK_N_TILES * 32 * FRAGMENT)
+#define SHARED_WORDS (BUFFERS * X_WORDS + W_WORDS + STEPS * 4)
+
+REQUIRE(TENSOR_CORES, "this device has no tensor cores for TF32");
+REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
+REQUIRE(ROWS < H_OUT, "this many rows are the whole image");
+REQUIRE(ROWS == 0 || 2 * STAGED_C * LAYER_H * LAYER_W * 4 > MAX_SHARED_BYTES,
+        "bands of rows serve images that fill half of the shared memory");
+REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
+REQUIRE(6 * GROUPS * N_TILES <= 7 * UP(LAYER_M, 8), "more than a seventh of the channels computed would hang over");
+REQUIRE(TILE_PIXELS == 16 || 6 * PIXEL_TASKS * TILE_PIXELS <= 7 * PIXELS,
+        "more than a seventh of the pixels computed would hang over");
+REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
+REQUIRE(WARPS == 1 || 4 * ROUNDS * WARPS <= 5 * TASKS, "more than a fifth of the block's warps would idle");
+REQUIRE(REGISTERS <= MAX_REGISTERS, "the warp's tile does not fit its registers");
+REQUIRE(REGISTERS * THREADS * MIN_BLOCKS <= BLOCK_REGISTERS, "this many blocks do not fit the registers at once");
+REQUIRE(MIN_BLOCKS == 1 || 5 * REGISTERS * THREADS * MIN_BLOCKS > 2 * BLOCK_REGISTERS,
+        "the warp's tile is too small for a limit of registers to matter");
+REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
+REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal parts");
+REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
+REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
+REQUIRE(BY_ROWS || WORD_C > 2, "terms run through channels where there are more than two words of them");
+REQUIRE(TAP_ALIGN == 1 || (BY_ROWS ? LAYER_K : WORD_C) % TAP_ALIGN, "the terms are aligned already");
+REQUIRE(!SPREAD || PLANE > IN_ROWS * LAYER_W, "x meets no bank twice already");
+REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
+REQUIRE(UNROLL < STEPS, "fewer steps than are unrolled");
+REQUIRE(UNROLL * N_TILES * M_TILES <= 64, "the unrolled steps hold more than 64 products");
+
+__device__ __forceinline__ unsigned to_tf32(float value)
+{
+    unsigned word;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(value));
+    return word;
+}
+
+// Two numbers as a pair of halves, the first in the low one; BF16 where that is what operands are.
+__device__ __forceinline__ unsigned to_pair(float low, float high)
+{
+    unsigned word;
+#if OPERANDS == OPERANDS_BF16
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+#endif
+    return word;
+}
+
+// A number as a sum of two FP16, the larger in the low half.
+__device__ __forceinline__ unsigned to_sum(float value)
+{
+    float rounded;
+    asm("{.reg .f16 half; cvt.rn.f16.f32 half, %1; cvt.f32.f16 %0, half;}" : "=f"(rounded) : "f"(value));
+    return to_pair(value, value - rounded);
+}
+
+// What a word of shared memory holds of a channel, or of two.
+__device__ __forceinline__ unsigned to_operand(float value, float second)
+{
+    return PAIRED ? to_pair(value, second) : OPERANDS == OPERANDS_FP16X2 ? to_sum(value) : to_tf32(value);
+}
+
+#define MMA(shape, type, sums, a, b0, b1)                                                                          \
+    asm("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
+        "{%0, %1, %2, %3};"                                                                                        \
+        : "+f"((sums)[0]), "+f"((sums)[1]), "+f"((sums)[2]), "+f"((sums)[3])                                       \
+        : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"(b0), "r"(b1))
+
+// Add 16 pixels x 8 words of terms (a) times 8 words of terms x 8 channels (b) to the sums.
+__device__ __forceinline__ void multiply_add(float *sums, const unsigned *a, const unsigned *b)
+{
+#if OPERANDS == OPERANDS_TF32X3   // b: both words rounded, then what is left of them
+    unsigned rounded[4], left[4];
+    UNROLLED(4)
+    for (int i = 0; i < 4; i++) {
+        rounded[i] = to_tf32(__uint_as_float(a[i]));
+        left[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(rounded[i]));
+    }
+    MMA("m16n8k8", "tf32", sums, left, b[0], b[1]);
+    MMA("m16n8k8", "tf32", sums, rounded, b[2], b[3]);
+    MMA("m16n8k8", "tf32", sums, rounded, b[0], b[1]);
+#elif OPERANDS == OPERANDS_FP16X2   // both halves of x times the smaller, then the larger half of w
+    MMA("m16n8k16", "f16", sums, a, __byte_perm(b[0], 0, 0x3232), __byte_perm(b[1], 0, 0x3232));
+    MMA("m16n8k16", "f16", sums, a, __byte_perm(b[0], 0, 0x1010), __byte_perm(b[1], 0, 0x1010));
+#elif OPERANDS == OPERANDS_TF32
+    MMA("m16n8k8", "tf32", sums, a, b[0], b[1]);
+#elif OPERANDS == OPERANDS_FP16
+    MMA("m16n8k16", "f16", sums, a, b[0], b[1]);
+#else
+    MMA("m16n8k16", "bf16", sums, a, b[0], b[1]);
+#endif
+}
+
+// Where term k lies in the filter; false for the terms that only fill up. PAIRED: c is the first of two channels.
+__device__ __forceinline__ bool locate_term(int k, int *c, int *p, int *q)
+{
+    const int fast = k % FAST, middle = k / FAST % LAYER_K, slow = k / FAST / LAYER_K;
+    const int word = BY_ROWS ? slow : fast;
+    *q = BY_ROWS ? fast : middle;
+    *p = BY_ROWS ? middle : slow;
+    *c = PAIRED ? 2 * word : word;
+    return *q < LAYER_K && *p < LAYER_K && word < WORD_C;
+}
+
+// For lane t of step s: the offsets of terms t (low half) and t + 4 (high half) from a pixel's corner, in words.
+__device__ __forceinline__ void fill_offsets(unsigned *offsets)
+{
+    for (int i = threadIdx.x; i < STEPS * 4; i += THREADS) {
+        unsigned word = 0;
+        UNROLLED(2)
+        for (int half = 0; half < 2; half++) {
+            int c, p, q;
+            if (locate_term(i / 4 * 8 + i % 4 + half * 4, &c, &p, &q))
+                word |= (unsigned)(c * PLANE + p * PITCH + q) << (16 * half);
+        }
+        offsets[i] = word;
+    }
+}
+
+// Put the filters of channels c_first on as the lanes read them: [step][8 channels][lane][words of terms t and t + 4].
+__device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_first, int filters)
+{
+    for (int i = threadIdx.x; i < STEPS * BLOCK_N_TILES * 64; i += THREADS) {
+        const int half = i % 2, lane = i / 2 % 32, step = i / 64 / BLOCK_N_TILES, m = i / 64 % BLOCK_N_TILES * 8 + lane / 4;
+        int c, p, q;
+        float value = 0.0f, second = 0.0f;
+        if (locate_term(step * 8 + lane % 4 + half * 4, &c, &p, &q) && m < filters) {
+            const float *source = w + ((m * LAYER_C + c_first + c) * LAYER_K + p) * LAYER_K + q;
+            value = *source;
+            if (PAIRED && c + 1 < STAGED_C) second = source[LAYER_K * LAYER_K];
+        }
+        unsigned *target = to + i / 2 * FRAGMENT + half;
+        target[0] = to_operand(value, second);
+        if (OPERANDS == OPERANDS_TF32X3) target[2] = to_tf32(value - __uint_as_float(target[0]));
+    }
+}
+
+// Do for each run of words that this thread copies: source in x (from its first image's channel and row on), target here.
+#define FOR_EACH_COPY(images, rows)                                                                   \
+    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                 \
+        if (const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH, \
+            c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;                         \
+            image < (images) && row < (rows))
+
+// Ask for channels c_first on of a set of images; they arrive later.
+__device__ __forceinline__ void request_x(unsigned *to, const float *x, int images, int rows)
+{
+    FOR_EACH_COPY(images, rows) {
+        unsigned *target = to + (image * STAGED_C + c) * PLANE + row * PITCH + at;
+        const float *source = x + ((image * LAYER_C + c) * LAYER_H + row) * LAYER_W + at;
+        COPY_ASYNC(LOAD_WIDTH, target, source);
+        if (PAIRED && c + 1 < STAGED_C) COPY_ASYNC(LOAD_WIDTH, target + PLANE, source + LAYER_H * LAYER_W);
+    }
+    COPY_ASYNC_COMMIT();
+}
+
+// Turn what this thread has copied into operands, in place.
+__device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows)
+{
+    FOR_EACH_COPY(images, rows) {
+        unsigned *words = staged + (image * STAGED_C + c) * PLANE + row * PITCH + at;
+        unsigned first[LOAD_WIDTH], second[LOAD_WIDTH] = {};
+        COPY(LOAD_WIDTH, first, words);
+        if (PAIRED && c + 1 < STAGED_C) COPY(LOAD_WIDTH, second, words + PLANE);
+        UNROLLED(LOAD_WIDTH)
+        for (int j = 0; j < LOAD_WIDTH; j++) {
+            const float value = __uint_as_float(first[j]);
+            first[j] = to_operand(value, __uint_as_float(second[j]));
+        }
+        COPY(LOAD_WIDTH, words, first);
+    }
+}
+
+// Add all staged terms' products to a task's sums. corners: of the lane's pixels; w: the group's first fragment.
+__device__ __forceinline__ void multiply(float *sums, const unsigned *x, const int *corners, const unsigned *w,
+                                         const unsigned *offsets)
+{
+    const int lane = threadIdx.x % 32;
+    UNROLLED(UNROLL)
+    for (int step = 0; step < STEPS; step++) {
+        const unsigned both = offsets[step * 4 + lane % 4];
+        const unsigned *near = x + (both & 0xffff), *far = x + (both >> 16);
+        unsigned b[N_TILES][FRAGMENT];
+        UNROLLED(N_TILES)
+        for (int n = 0; n < N_TILES; n++)
+            COPY(FRAGMENT, b[n], w + ((step * BLOCK_N_TILES + n) * 32 + lane) * FRAGMENT);
+        UNROLLED(M_TILES)
+        for (int m = 0; m < M_TILES; m++) {
+            const int upper = corners[2 * m], lower = corners[2 * m + 1];
+            const unsigned a[4] = {near[upper], near[lower], far[upper], far[lower]};
+            UNROLLED(N_TILES)
+            for (int n = 0; n < N_TILES; n++)
+                multiply_add(sums + (m * N_TILES + n) * 4, a, b[n]);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
+             int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
+{
+    SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
+    unsigned *const fragments = staged + BUFFERS * X_WORDS, *const offsets = fragments + W_WORDS;
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int sets = UP(B, IMAGES), h_first = blockIdx.z * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
+    const int pixels = (H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS) * W_OUT;   // of an image here
+    x += h_first * LAYER_W;
+    w += m_first * LAYER_C * LAYER_K * LAYER_K;
+    y += m_first * H_OUT * W_OUT + h_first * W_OUT;
+    float sums[SUMS];
+
+// The set of images that step i of the block is about, its x, and how many images are left from it on.
+#define SET(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
+#define SET_X(i) (x + ((size_t)SET(i) * IMAGES * LAYER_C + (i) % CHUNKS * STAGED_C) * LAYER_H * LAYER_W)
+#define IMAGES_LEFT(i) (B - (int)SET(i) * IMAGES)
+#define X_BUFFER(i) (staged + (i) % BUFFERS * X_WORDS)
+
+    fill_offsets(offsets);
+    if (CHUNKS == 1) stage_w(fragments, w, 0, LAYER_M - m_first);
+    if (BUFFERS == 2) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
+    UNROLLED(1)
+    for (int i = 0; i < SEQUENCE * CHUNKS && SET(i) < sets; i++) {
+        if (CHUNKS > 1 || (BUFFERS == 1 && i > 0)) __syncthreads();   // the last one's words have been read
+        if (BUFFERS == 1) request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
+        if (CHUNKS > 1) stage_w(fragments, w, i % CHUNKS * STAGED_C, LAYER_M - m_first);
+        COPY_ASYNC_WAIT(0);
+        if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
+        __syncthreads();
+        if (BUFFERS == 2 && i + 1 < SEQUENCE * CHUNKS && SET(i + 1) < sets)
+            request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
+
+        UNROLLED(1)
+        for (int round = 0; round < ROUNDS; round++) {
+            const int task = round * WARPS + warp, group = task / PIXEL_TASKS, first = task % PIXEL_TASKS * TILE_PIXELS + g;
+            if (task >= TASKS) break;
+            int corners[2 * M_TILES];
+            UNROLLED(2 * M_TILES)
+            for (int j = 0; j < 2 * M_TILES; j++) {
+                const int pixel = first + j * 8 < PIXELS ? first + j * 8 : 0, rest = pixel % (BLOCK_ROWS * W_OUT);
+                corners[j] = pixel / (BLOCK_ROWS * W_OUT) * STAGED_C * PLANE + rest / W_OUT * PITCH + rest % W_OUT;
+            }
+            if (i % CHUNKS == 0)
+                UNROLLED(SUMS)
+                for (int j = 0; j < SUMS; j++)
+                    sums[j] = 0.0f;
+            multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, offsets);
+            if (i % CHUNKS < CHUNKS - 1) continue;
+
+            float *const y_set = y + ((size_t)SET(i) * IMAGES * LAYER_M + group * TILE_M) * H_OUT * W_OUT;
+            const int filters = LAYER_M - m_first - group * TILE_M;
+            UNROLLED(2 * M_TILES)
+            for (int j = 0; j < 2 * M_TILES; j++) {   // the lane's pixels, each with channels 2t and 2t + 1 of every 8
+                const int pixel = first + j * 8, image = pixel / (BLOCK_ROWS * W_OUT), at = pixel % (BLOCK_ROWS * W_OUT);
+                UNROLLED(2 * N_TILES)
+                for (int n = 0; n < 2 * N_TILES; n++) {
+                    const int m = n / 2 * 8 + 2 * t + n % 2, sum = (j / 2 * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2;
+                    if (image < IMAGES && image < IMAGES_LEFT(i) && at < pixels && m < filters)
+                        STREAM(1, &y_set[(image * LAYER_M + m) * H_OUT * W_OUT + at], &sums[sum]);
+                }
+            }
+        }
+    }
+}

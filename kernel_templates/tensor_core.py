@@ -1,0 +1,322 @@
+"""tensor_core: the convolution as a matrix product on tensor cores, without writing the unrolled matrix down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.layers import FLOAT_BYTES, ConvLayer
+from tuner.templates import CUDA, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+
+MAX_GRID = 65_535
+MAX_PRODUCTS = 64
+FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
+EXACT = {  # the operands that hold a precision's tolerance
+    "fp32": ("tf32x3", "fp16x2"),
+    "tf32": ("tf32x3", "fp16x2", "tf32"),
+    "fp16": ("tf32x3", "fp16x2", "tf32", "fp16"),
+    "bf16": ("tf32x3", "fp16x2", "tf32", "fp16", "bf16"),
+}
+
+
+def up(total: Any, part: Any) -> Any:
+    return -(-total // part)
+
+
+def pick(condition: Any, yes: Any, no: Any) -> Any:
+    """Return ``yes`` where the condition holds, else ``no``; numbers or columns of them."""
+    return condition * yes + (1 - 1 * condition) * no
+
+
+def following(number: Any, modulus: int, rest: int) -> Any:
+    """Return the next number, from this one on, that leaves this rest."""
+    return number + (rest + modulus - number % modulus) % modulus
+
+
+class Tile:
+    """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
+
+    def __init__(self, p: Any, layer: ConvLayer) -> None:
+        self.p = p
+        self.layer = layer
+
+    @property
+    def warps(self) -> Any:
+        return self.p.BLOCK_X // 32
+
+    @property
+    def paired(self) -> Any:
+        return 1 * ((self.p.OPERANDS == "fp16") | (self.p.OPERANDS == "bf16"))
+
+    @property
+    def split(self) -> Any:
+        return 1 * ((self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "fp16x2"))
+
+    @property
+    def by_rows(self) -> Any:
+        return 1 * (self.p.TAP_ORDER == "rows")
+
+    @property
+    def spread(self) -> Any:
+        return 1 * (self.p.BANKS == "spread")
+
+    @property
+    def block_rows(self) -> Any:
+        return pick(self.p.ROWS == 0, self.layer.H_out, self.p.ROWS)
+
+    @property
+    def bands(self) -> Any:
+        return up(self.layer.H_out, self.block_rows)
+
+    @property
+    def in_rows(self) -> Any:
+        return self.block_rows + self.layer.K - 1
+
+    @property
+    def staged_c(self) -> Any:
+        return pick(self.p.CHANNELS == 0, self.layer.C, self.p.CHANNELS)
+
+    @property
+    def chunks(self) -> Any:
+        return self.layer.C // self.staged_c
+
+    @property
+    def word_c(self) -> Any:
+        return up(self.staged_c, 1 + self.paired)
+
+    @property
+    def fastest(self) -> Any:
+        """The terms that follow each other first: of a filter row, or channels."""
+        return pick(self.by_rows, self.layer.K, self.word_c)
+
+    @property
+    def steps(self) -> Any:
+        slower = pick(self.by_rows, self.word_c * self.layer.K, self.layer.K**2)
+        return up(slower * up(self.fastest, self.p.TAP_ALIGN) * self.p.TAP_ALIGN, 8)
+
+    @property
+    def m_tiles(self) -> Any:
+        return self.p.TILE_PIXELS // 16
+
+    @property
+    def n_tiles(self) -> Any:
+        return self.p.TILE_M // 8
+
+    @property
+    def pixels(self) -> Any:
+        return self.p.IMAGES * self.block_rows * self.layer.W_out
+
+    @property
+    def pixel_tasks(self) -> Any:
+        return up(self.pixels, self.p.TILE_PIXELS)
+
+    @property
+    def groups(self) -> Any:
+        return up(self.layer.M, self.p.TILE_M)
+
+    @property
+    def block_groups(self) -> Any:
+        return pick(self.p.GRID_LAYOUT == "B,1,1", self.groups, 1)
+
+    @property
+    def tasks(self) -> Any:
+        return self.block_groups * self.pixel_tasks
+
+    @property
+    def rounds(self) -> Any:
+        return up(self.tasks, self.warps)
+
+    @property
+    def registers(self) -> Any:
+        sums = 4 * self.m_tiles * self.n_tiles
+        return sums + 2 * self.m_tiles + self.n_tiles * (2 + 2 * self.split) + 40
+
+    @property
+    def pitch(self) -> Any:
+        width = self.layer.W
+        crowded = width % 32 < 12 or width % 32 > 24
+        return pick(self.spread * self.by_rows, following(width, 32, 12) if crowded else width, width)
+
+    @property
+    def plane(self) -> Any:
+        words = self.in_rows * self.pitch
+        apart = pick(self.paired, following(words, 16, 4), following(words, 32, 8))
+        return pick(self.spread * (1 - self.by_rows), apart, words)
+
+    @property
+    def x_words(self) -> Any:
+        return up(self.p.IMAGES * self.staged_c * self.plane, 4) * 4
+
+    @property
+    def shared_bytes(self) -> Any:
+        fragment = pick(self.p.OPERANDS == "tf32x3", 4, 2)
+        w_words = self.steps * self.block_groups * self.n_tiles * 32 * fragment
+        return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + w_words + self.steps * 4)
+
+
+def launch(p: Any, layer: ConvLayer) -> Launch:
+    tile = Tile(p, layer)
+    return Launch(
+        grid=(up(up(layer.B, p.IMAGES), p.SEQUENCE), up(tile.groups, tile.block_groups), tile.bands),
+        block=(p.BLOCK_X, 1, 1),
+        shared_bytes=tile.shared_bytes,
+    )
+
+
+def holds_precision(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    allowed = [p.OPERANDS == operands for operands in EXACT[limits.precision]]
+    return sum(1 * each for each in allowed) > 0
+
+
+def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    staged = 2 * FLOAT_BYTES * Tile(p, layer).staged_c * layer.H * layer.W
+    return (p.ROWS == 0) | (staged > limits.shared_bytes)
+
+
+def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (tile.warps == 1) | (4 * tile.rounds * tile.warps <= 5 * tile.tasks)
+
+
+def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
+
+
+def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
+    return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
+
+
+TEMPLATE = KernelTemplate(
+    name="tensor_core",
+    idea="a matrix product on tensor cores, its operands read straight from the image in shared memory",
+    source=read_source(__file__),
+    dialects=(CUDA,),
+    parameters=(
+        Parameter(
+            name="OPERANDS",
+            choices=("tf32x3", "fp16x2", "tf32", "fp16", "bf16"),
+            doc="what the factors are rounded to; tf32x3 and fp16x2 hold FP32's accuracy by splitting each in two",
+        ),
+        Parameter(name="TILE_PIXELS", choices=(16, 32, 48, 64, 80, 96, 128), doc="output pixels of a warp"),
+        Parameter(name="TILE_M", choices=(8, 16, 24, 32, 48, 56, 64), doc="output channels of a warp"),
+        Parameter(name="ROWS", choices=(0, 8, 32), doc="output rows of a block; 0: the whole image"),
+        Parameter(
+            name="GRID_LAYOUT",
+            choices=("B,1,1", "B,M,1"),
+            doc="a block computes all output channels, or the blocks along y share them out",
+        ),
+        Parameter(name="IMAGES", choices=(1, 2, 3, 4, 8), doc="images of a block at once"),
+        Parameter(
+            name="BLOCK_SHAPE",
+            choices=tuple(f"{threads}x1" for threads in (32, 64, 96, 128, 192, 256, 384, 512)),
+            doc="threads of a block",
+        ),
+        Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
+        Parameter(name="TAP_ORDER", choices=("rows", "channels"), doc="what the filter's terms run along first"),
+        Parameter(name="TAP_ALIGN", choices=(1, 4), doc="terms are filled up to a multiple along that dimension"),
+        Parameter(name="BANKS", choices=("packed", "spread"), doc="x in shared memory: packed, or padded against conflicts"),
+        Parameter(name="MIN_BLOCKS", choices=(1, 2, 3), doc="blocks resident at once; limits a thread's registers"),
+        Parameter(name="SEQUENCE", choices=(1, 4, 16, 38, 76), doc="sets of images that a block handles in turn"),
+        Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
+        Parameter(name="UNROLL", choices=(1, 2, 4), doc="steps of 8 terms unrolled"),
+    ),
+    constraints=(
+        Constraint(
+            "tensor cores",
+            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability >= FIRST_TENSOR_CORES),
+            "this device has no tensor cores for TF32",
+        ),
+        Constraint("precision", holds_precision, "these operands are rounded further than the precision asked for"),
+        Constraint(
+            "threads",
+            lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
+            "a block has more threads than the device allows",
+        ),
+        Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
+        Constraint("bands", large_image, "bands of rows serve images that fill half of the shared memory"),
+        Constraint(
+            "one image",
+            lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
+            "a block owns bands of one image, or whole images",
+        ),
+        Constraint(
+            "channels over",
+            lambda p, layer, limits: 6 * Tile(p, layer).groups * Tile(p, layer).n_tiles <= 7 * up(layer.M, 8),
+            "more than a seventh of the channels computed would hang over",
+        ),
+        Constraint(
+            "pixels over",
+            lambda p, layer, limits: (
+                (p.TILE_PIXELS == 16) | (6 * Tile(p, layer).pixel_tasks * p.TILE_PIXELS <= 7 * Tile(p, layer).pixels)
+            ),
+            "more than a seventh of the pixels computed would hang over",
+        ),
+        Constraint(
+            "grid",
+            lambda p, layer, limits: (Tile(p, layer).groups <= MAX_GRID) & (Tile(p, layer).bands <= MAX_GRID),
+            "a grid has at most 65,535 blocks along y and z",
+        ),
+        Constraint(
+            "one group",
+            lambda p, layer, limits: (p.GRID_LAYOUT == "B,1,1") | (Tile(p, layer).groups > 1),
+            "one group of channels is all of them",
+        ),
+        Constraint("idle warps", few_idle, "more than a fifth of the block's warps would idle"),
+        Constraint(
+            "thread registers",
+            lambda p, layer, limits: Tile(p, layer).registers <= 255,
+            "the warp's tile does not fit its registers",
+        ),
+        Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
+        Constraint("register limit", binds, "the warp's tile is too small for a limit of registers to matter"),
+        Constraint(
+            "some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"
+        ),
+        Constraint(
+            "equal channels",
+            lambda p, layer, limits: layer.C % Tile(p, layer).staged_c == 0,
+            "channels are staged in equal parts",
+        ),
+        Constraint(
+            "kept sums",
+            lambda p, layer, limits: (Tile(p, layer).chunks == 1) | (Tile(p, layer).rounds == 1),
+            "sums kept from channel to channel allow one task a warp",
+        ),
+        Constraint(
+            "next words",
+            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
+            "a second buffer serves what comes next",
+        ),
+        Constraint(
+            "through channels",
+            lambda p, layer, limits: (Tile(p, layer).by_rows == 1) | (Tile(p, layer).word_c > 2),
+            "terms run through channels where there are more than two words of them",
+        ),
+        Constraint(
+            "aligned already",
+            lambda p, layer, limits: (p.TAP_ALIGN == 1) | (Tile(p, layer).fastest % p.TAP_ALIGN > 0),
+            "the terms are aligned already",
+        ),
+        Constraint(
+            "spread already",
+            lambda p, layer, limits: (
+                (Tile(p, layer).spread == 0) | (Tile(p, layer).plane > Tile(p, layer).in_rows * layer.W)
+            ),
+            "x meets no bank twice already",
+        ),
+        Constraint(
+            "shared memory",
+            lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
+            "the staged x and w do not fit shared memory",
+        ),
+        Constraint(
+            "few steps", lambda p, layer, limits: Tile(p, layer).steps > p.UNROLL, "fewer steps than are unrolled"
+        ),
+        Constraint(
+            "unrolled steps",
+            lambda p, layer, limits: p.UNROLL * Tile(p, layer).n_tiles * Tile(p, layer).m_tiles <= MAX_PRODUCTS,
+            "the unrolled steps hold more than 64 products",
+        ),
+    ),
+    launch=launch,
+)
