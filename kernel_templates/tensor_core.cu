@@ -1,23 +1,25 @@
 // tensor_core: the convolution as a matrix product on tensor cores, without ever writing the unrolled matrix down.
 //
 // Matrix product: rows are output pixels, columns output channels, and the sum runs over the filter's terms (c, p, q).
-// A warp multiplies 16 pixels x 8 terms by 8 terms x 8 channels at once (mma.sync). Lane (g, t) of the 8 x 4 lanes
-// supplies the words of pixels g and g + 8 at terms t and t + 4. It reads them straight from the image in shared memory,
-// at the pixel's corner plus the term's offset; offsets are a table, weights lie as the lanes want them.
+// A warp multiplies 16 pixels x 8 terms by 8 terms x 8 channels at once (mma.sync); the 16 are 8 pixels of a row and the
+// 8 below them. Lane (g, t) of the 8 x 4 lanes supplies pixel g's words at terms t and t + 4. It reads them straight from
+// the image in shared memory, at the pixel's corner plus the term's offset; offsets are a table, weights lie as the lanes
+// want them. Terms are pairs (c, q): what a lane has read of an image row serves every filter row p in turn, since row
+// p + 1 of an output row is row p of the next.
 //
-// Thread -> output: a warp's task is TILE_PIXELS pixels x TILE_M channels. Pixels are counted through the IMAGES images
-// (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all groups of TILE_M
-// channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the other; with 2
-// BUFFERS the next arrives while this one is multiplied.
-// fa18/conv2, FP16X2, TILE 64x24: 12*49 = 588 terms are 74 steps (592). A step is 4 x 4 words of x and 3 x 2 of w a lane
-// for 4 x 3 x 2 products of 16x8x16; an image of 729 pixels is 12 tasks.
+// Thread -> output: a warp's task is TILE_ROWS rows of 8 columns x TILE_M channels. Columns are counted through the
+// IMAGES images (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all groups
+// of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the other;
+// with 2 BUFFERS the next arrives while this one is multiplied.
+// fa18/conv2, FP16X2, TILE 14x24: 12*7 = 84 terms are 11 steps (88). A step is 20 x 2 words of x and 7 x 3 x 2 of w a
+// lane for 7 x 7 x 3 x 2 products of 16x8x16. An image of 27 rows is 2 tiles high, so has 54 columns, 7 tasks.
 //
 // Parameters
 //   OPERANDS  what a word of shared memory holds, and so the accuracy; sums are always FP32
 //     tf32x3  an FP32 number, split into two TF32 when read: 3 products, as accurate as FP32
 //     fp16x2  a number as the sum of two FP16: 2 products, as accurate as FP32 where |x|, |w| < 65504 and not tiny
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
-//   TAP_ORDER  terms run along filter rows, or through channels first; that dimension is a multiple of TAP_ALIGN terms
+//   TAP_ORDER  terms run along a filter row first, or through channels
 //   BANKS      rows (channels) of x begin where 4 terms x 8 pixels meet no bank twice, or are packed
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 // Constraints: below, each with its reason.
@@ -36,21 +38,22 @@
 #define WORD_C (PAIRED ? UP(STAGED_C, 2) : STAGED_C)
 
 #define BY_ROWS (TAP_ORDER == TAP_ORDER_ROWS)
-#define FAST (UP(BY_ROWS ? LAYER_K : WORD_C, TAP_ALIGN) * TAP_ALIGN)
-#define STEPS UP((BY_ROWS ? WORD_C * LAYER_K : LAYER_K * LAYER_K) * FAST, 8)
+#define STEPS UP(WORD_C * LAYER_K, 8)
 
-#define M_TILES (TILE_PIXELS / 16)
+#define M_TILES (TILE_ROWS / 2)
 #define N_TILES (TILE_M / 8)
-#define PIXELS (IMAGES * BLOCK_ROWS * W_OUT)
-#define PIXEL_TASKS UP(PIXELS, TILE_PIXELS)
+#define ROW_TILES UP(BLOCK_ROWS, TILE_ROWS)
+#define COLUMNS (IMAGES * ROW_TILES * W_OUT)
+#define COLUMN_TASKS UP(COLUMNS, 8)
 #define GROUPS UP(LAYER_M, TILE_M)
 #define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
 #define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
 #define BLOCK_N_TILES (BLOCK_GROUPS * N_TILES)
-#define TASKS (BLOCK_GROUPS * PIXEL_TASKS)
+#define TASKS (BLOCK_GROUPS * COLUMN_TASKS)
 #define ROUNDS UP(TASKS, WARPS)
 #define SUMS (4 * M_TILES * N_TILES)
-#define REGISTERS (SUMS + 2 * M_TILES + N_TILES * (OPERANDS == OPERANDS_TF32X3 || OPERANDS == OPERANDS_FP16X2 ? 4 : 2) + 40)
+#define READ_ROWS (TILE_ROWS + LAYER_K - 1)
+#define REGISTERS (SUMS + READ_ROWS * (OPERANDS == OPERANDS_TF32X3 ? 4 : 2) + 40)
 
 #define SPREAD (BANKS == BANKS_SPREAD)
 #define NEXT(a, m, r) ((a) + ((r) + (m) - (a) % (m)) % (m))   // the next number from a on that leaves r, divided by m
@@ -61,9 +64,10 @@
 #define RUNS (ROWS == 0 && PITCH == LAYER_W ? 1 : IN_ROWS)
 #define LOAD_WIDTH WIDEST(RUN, RUNS > 1 ? PLANE | PITCH : PLANE)
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
+#define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * PITCH)   // words read past an image, for rows that are not written
 #define FRAGMENT (OPERANDS == OPERANDS_TF32X3 ? 4 : 2)
-#define W_WORDS (STEPS * BLOCK_N_TILES * 32 * FRAGMENT)
-#define SHARED_WORDS (BUFFERS * X_WORDS + W_WORDS + STEPS * 4)
+#define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
+#define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4)
 
 REQUIRE(TENSOR_CORES, "this device has no tensor cores for TF32");
 REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
@@ -72,8 +76,8 @@ REQUIRE(ROWS == 0 || 2 * STAGED_C * LAYER_H * LAYER_W * 4 > MAX_SHARED_BYTES,
         "bands of rows serve images that fill half of the shared memory");
 REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
 REQUIRE(6 * GROUPS * N_TILES <= 7 * UP(LAYER_M, 8), "more than a seventh of the channels computed would hang over");
-REQUIRE(TILE_PIXELS == 16 || 6 * PIXEL_TASKS * TILE_PIXELS <= 7 * PIXELS,
-        "more than a seventh of the pixels computed would hang over");
+REQUIRE(TILE_ROWS == 2 || 6 * ROW_TILES * TILE_ROWS * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
+        "more than a seventh of the rows computed would hang over");
 REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
 REQUIRE(WARPS == 1 || 4 * ROUNDS * WARPS <= 5 * TASKS, "more than a fifth of the block's warps would idle");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the warp's tile does not fit its registers");
@@ -85,11 +89,10 @@ REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal 
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
 REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
 REQUIRE(BY_ROWS || WORD_C > 2, "terms run through channels where there are more than two words of them");
-REQUIRE(TAP_ALIGN == 1 || (BY_ROWS ? LAYER_K : WORD_C) % TAP_ALIGN, "the terms are aligned already");
 REQUIRE(!SPREAD || PLANE > IN_ROWS * LAYER_W, "x meets no bank twice already");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
-REQUIRE(UNROLL < STEPS, "fewer steps than are unrolled");
-REQUIRE(UNROLL * N_TILES * M_TILES <= 64, "the unrolled steps hold more than 64 products");
+REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
+REQUIRE(UNROLL * LAYER_K * N_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
 
 __device__ __forceinline__ unsigned to_tf32(float value)
 {
@@ -155,15 +158,13 @@ __device__ __forceinline__ void multiply_add(float *sums, const unsigned *a, con
 #endif
 }
 
-// Where term k lies in the filter; false for the terms that only fill up. PAIRED: c is the first of two channels.
-__device__ __forceinline__ bool locate_term(int k, int *c, int *p, int *q)
+// Which channel and filter column term k is; false for the terms that only fill up. PAIRED: c is the first of two.
+__device__ __forceinline__ bool locate_term(int k, int *c, int *q)
 {
-    const int fast = k % FAST, middle = k / FAST % LAYER_K, slow = k / FAST / LAYER_K;
-    const int word = BY_ROWS ? slow : fast;
-    *q = BY_ROWS ? fast : middle;
-    *p = BY_ROWS ? middle : slow;
+    const int word = BY_ROWS ? k / LAYER_K : k % WORD_C;
+    *q = BY_ROWS ? k % LAYER_K : k / WORD_C;
     *c = PAIRED ? 2 * word : word;
-    return *q < LAYER_K && *p < LAYER_K && word < WORD_C;
+    return *q < LAYER_K && word < WORD_C;
 }
 
 // For lane t of step s: the offsets of terms t (low half) and t + 4 (high half) from a pixel's corner, in words.
@@ -173,22 +174,23 @@ __device__ __forceinline__ void fill_offsets(unsigned *offsets)
         unsigned word = 0;
         UNROLLED(2)
         for (int half = 0; half < 2; half++) {
-            int c, p, q;
-            if (locate_term(i / 4 * 8 + i % 4 + half * 4, &c, &p, &q))
-                word |= (unsigned)(c * PLANE + p * PITCH + q) << (16 * half);
+            int c, q;
+            if (locate_term(i / 4 * 8 + i % 4 + half * 4, &c, &q))
+                word |= (unsigned)(c * PLANE + q) << (16 * half);
         }
         offsets[i] = word;
     }
 }
 
-// Put the filters of channels c_first on as the lanes read them: [step][8 channels][lane][words of terms t and t + 4].
+// Put the filters of channels c_first on as the lanes read them: [step][p][8 channels][lane][terms t, t + 4].
 __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_first, int filters)
 {
-    for (int i = threadIdx.x; i < STEPS * BLOCK_N_TILES * 64; i += THREADS) {
-        const int half = i % 2, lane = i / 2 % 32, step = i / 64 / BLOCK_N_TILES, m = i / 64 % BLOCK_N_TILES * 8 + lane / 4;
-        int c, p, q;
+    for (int i = threadIdx.x; i < STEPS * LAYER_K * BLOCK_N_TILES * 64; i += THREADS) {
+        const int half = i % 2, lane = i / 2 % 32, m = i / 64 % BLOCK_N_TILES * 8 + lane / 4;
+        const int p = i / 64 / BLOCK_N_TILES % LAYER_K, step = i / 64 / BLOCK_N_TILES / LAYER_K;
+        int c, q;
         float value = 0.0f, second = 0.0f;
-        if (locate_term(step * 8 + lane % 4 + half * 4, &c, &p, &q) && m < filters) {
+        if (locate_term(step * 8 + lane % 4 + half * 4, &c, &q) && m < filters) {
             const float *source = w + ((m * LAYER_C + c_first + c) * LAYER_K + p) * LAYER_K + q;
             value = *source;
             if (PAIRED && c + 1 < STAGED_C) second = source[LAYER_K * LAYER_K];
@@ -235,27 +237,33 @@ __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows
     }
 }
 
-// Add all staged terms' products to a task's sums. corners: of the lane's pixels; w: the group's first fragment.
-__device__ __forceinline__ void multiply(float *sums, const unsigned *x, const int *corners, const unsigned *w,
-                                         const unsigned *offsets)
+// Add all staged terms' products to a task's sums. x: the lane's corner; w: the group's first fragment.
+__device__ __forceinline__ void multiply(float *sums, const unsigned *x, const unsigned *w, const unsigned *offsets)
 {
     const int lane = threadIdx.x % 32;
     UNROLLED(UNROLL)
     for (int step = 0; step < STEPS; step++) {
         const unsigned both = offsets[step * 4 + lane % 4];
         const unsigned *near = x + (both & 0xffff), *far = x + (both >> 16);
-        unsigned b[N_TILES][FRAGMENT];
-        UNROLLED(N_TILES)
-        for (int n = 0; n < N_TILES; n++)
-            COPY(FRAGMENT, b[n], w + ((step * BLOCK_N_TILES + n) * 32 + lane) * FRAGMENT);
-        UNROLLED(M_TILES)
-        for (int m = 0; m < M_TILES; m++) {
-            const int upper = corners[2 * m], lower = corners[2 * m + 1];
-            const unsigned a[4] = {near[upper], near[lower], far[upper], far[lower]};
-            UNROLLED(N_TILES)
-            for (int n = 0; n < N_TILES; n++)
-                multiply_add(sums + (m * N_TILES + n) * 4, a, b[n]);
+        unsigned rows[READ_ROWS][2];
+        UNROLLED(READ_ROWS)
+        for (int row = 0; row < READ_ROWS; row++) {
+            rows[row][0] = near[row * PITCH];
+            rows[row][1] = far[row * PITCH];
         }
+        UNROLLED(LAYER_K)
+        for (int p = 0; p < LAYER_K; p++)
+            UNROLLED(N_TILES)
+            for (int n = 0; n < N_TILES; n++) {
+                unsigned b[FRAGMENT];
+                COPY(FRAGMENT, b, w + (((step * LAYER_K + p) * BLOCK_N_TILES + n) * 32 + lane) * FRAGMENT);
+                UNROLLED(M_TILES)
+                for (int m = 0; m < M_TILES; m++) {
+                    const unsigned *upper = rows[2 * m + p], *lower = rows[2 * m + p + 1];
+                    const unsigned a[4] = {upper[0], lower[0], upper[1], lower[1]};
+                    multiply_add(sums + (m * N_TILES + n) * 4, a, b);
+                }
+            }
     }
 }
 
@@ -264,10 +272,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
              int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
 {
     SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
-    unsigned *const fragments = staged + BUFFERS * X_WORDS, *const offsets = fragments + W_WORDS;
+    unsigned *const fragments = staged + BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4, *const offsets = fragments + W_WORDS;
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int sets = UP(B, IMAGES), h_first = blockIdx.z * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
-    const int pixels = (H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS) * W_OUT;   // of an image here
+    const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
     x += h_first * LAYER_W;
     w += m_first * LAYER_C * LAYER_K * LAYER_K;
     y += m_first * H_OUT * W_OUT + h_first * W_OUT;
@@ -295,33 +303,27 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
         UNROLLED(1)
         for (int round = 0; round < ROUNDS; round++) {
-            const int task = round * WARPS + warp, group = task / PIXEL_TASKS, first = task % PIXEL_TASKS * TILE_PIXELS + g;
+            const int task = round * WARPS + warp, group = task / COLUMN_TASKS, column = task % COLUMN_TASKS * 8 + g;
             if (task >= TASKS) break;
-            int corners[2 * M_TILES];
-            UNROLLED(2 * M_TILES)
-            for (int j = 0; j < 2 * M_TILES; j++) {
-                const int pixel = first + j * 8 < PIXELS ? first + j * 8 : 0, rest = pixel % (BLOCK_ROWS * W_OUT);
-                corners[j] = pixel / (BLOCK_ROWS * W_OUT) * STAGED_C * PLANE + rest / W_OUT * PITCH + rest % W_OUT;
-            }
+            const int inside = column < COLUMNS ? column : 0, image = inside / (ROW_TILES * W_OUT);
+            const int row = inside / W_OUT % ROW_TILES * TILE_ROWS, at = inside % W_OUT;
             if (i % CHUNKS == 0)
                 UNROLLED(SUMS)
                 for (int j = 0; j < SUMS; j++)
                     sums[j] = 0.0f;
-            multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, offsets);
-            if (i % CHUNKS < CHUNKS - 1) continue;
+            multiply(sums, X_BUFFER(i) + image * STAGED_C * PLANE + row * PITCH + at, fragments + group * N_TILES * 32 * FRAGMENT, offsets);
+            if (i % CHUNKS < CHUNKS - 1 || column >= COLUMNS || image >= IMAGES_LEFT(i)) continue;
 
-            float *const y_set = y + ((size_t)SET(i) * IMAGES * LAYER_M + group * TILE_M) * H_OUT * W_OUT;
             const int filters = LAYER_M - m_first - group * TILE_M;
-            UNROLLED(2 * M_TILES)
-            for (int j = 0; j < 2 * M_TILES; j++) {   // the lane's pixels, each with channels 2t and 2t + 1 of every 8
-                const int pixel = first + j * 8, image = pixel / (BLOCK_ROWS * W_OUT), at = pixel % (BLOCK_ROWS * W_OUT);
+            float *const target = y + (((size_t)SET(i) * IMAGES + image) * LAYER_M + group * TILE_M) * H_OUT * W_OUT + row * W_OUT + at;
+            UNROLLED(TILE_ROWS)
+            for (int h = 0; h < TILE_ROWS; h++)   // the lane's pixels, each with channels 2t and 2t + 1 of every 8
                 UNROLLED(2 * N_TILES)
                 for (int n = 0; n < 2 * N_TILES; n++) {
-                    const int m = n / 2 * 8 + 2 * t + n % 2, sum = (j / 2 * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2;
-                    if (image < IMAGES && image < IMAGES_LEFT(i) && at < pixels && m < filters)
-                        STREAM(1, &y_set[(image * LAYER_M + m) * H_OUT * W_OUT + at], &sums[sum]);
+                    const int m = n / 2 * 8 + 2 * t + n % 2, sum = (h / 2 * N_TILES + n / 2) * 4 + h % 2 * 2 + n % 2;
+                    if (row + h < rows && m < filters)
+                        STREAM(1, &target[(m * H_OUT + h) * W_OUT], &sums[sum]);
                 }
-            }
         }
     }
 }

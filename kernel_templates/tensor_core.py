@@ -8,7 +8,7 @@ from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import CUDA, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID = 65_535
-MAX_PRODUCTS = 64
+MAX_PRODUCTS = 256
 FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
 EXACT = {  # the operands that hold a precision's tolerance
     "fp32": ("tf32x3", "fp16x2"),
@@ -48,10 +48,6 @@ class Tile:
         return 1 * ((self.p.OPERANDS == "fp16") | (self.p.OPERANDS == "bf16"))
 
     @property
-    def split(self) -> Any:
-        return 1 * ((self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "fp16x2"))
-
-    @property
     def by_rows(self) -> Any:
         return 1 * (self.p.TAP_ORDER == "rows")
 
@@ -84,30 +80,24 @@ class Tile:
         return up(self.staged_c, 1 + self.paired)
 
     @property
-    def fastest(self) -> Any:
-        """The terms that follow each other first: of a filter row, or channels."""
-        return pick(self.by_rows, self.layer.K, self.word_c)
-
-    @property
     def steps(self) -> Any:
-        slower = pick(self.by_rows, self.word_c * self.layer.K, self.layer.K**2)
-        return up(slower * up(self.fastest, self.p.TAP_ALIGN) * self.p.TAP_ALIGN, 8)
+        return up(self.word_c * self.layer.K, 8)
 
     @property
     def m_tiles(self) -> Any:
-        return self.p.TILE_PIXELS // 16
+        return self.p.TILE_ROWS // 2
 
     @property
     def n_tiles(self) -> Any:
         return self.p.TILE_M // 8
 
     @property
-    def pixels(self) -> Any:
-        return self.p.IMAGES * self.block_rows * self.layer.W_out
+    def row_tiles(self) -> Any:
+        return up(self.block_rows, self.p.TILE_ROWS)
 
     @property
-    def pixel_tasks(self) -> Any:
-        return up(self.pixels, self.p.TILE_PIXELS)
+    def column_tasks(self) -> Any:
+        return up(self.p.IMAGES * self.row_tiles * self.layer.W_out, 8)
 
     @property
     def groups(self) -> Any:
@@ -119,7 +109,7 @@ class Tile:
 
     @property
     def tasks(self) -> Any:
-        return self.block_groups * self.pixel_tasks
+        return self.block_groups * self.column_tasks
 
     @property
     def rounds(self) -> Any:
@@ -127,8 +117,8 @@ class Tile:
 
     @property
     def registers(self) -> Any:
-        sums = 4 * self.m_tiles * self.n_tiles
-        return sums + 2 * self.m_tiles + self.n_tiles * (2 + 2 * self.split) + 40
+        read = (self.p.TILE_ROWS + self.layer.K - 1) * pick(self.p.OPERANDS == "tf32x3", 4, 2)
+        return 4 * self.m_tiles * self.n_tiles + read + 40
 
     @property
     def pitch(self) -> Any:
@@ -149,8 +139,9 @@ class Tile:
     @property
     def shared_bytes(self) -> Any:
         fragment = pick(self.p.OPERANDS == "tf32x3", 4, 2)
-        w_words = self.steps * self.block_groups * self.n_tiles * 32 * fragment
-        return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + w_words + self.steps * 4)
+        w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 32 * fragment
+        overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.pitch, 4) * 4
+        return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4)
 
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
@@ -172,6 +163,11 @@ def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.ROWS == 0) | (staged > limits.shared_bytes)
 
 
+def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.TILE_ROWS == 2) | (6 * tile.row_tiles * p.TILE_ROWS * tile.bands <= 7 * layer.H_out)
+
+
 def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return (tile.warps == 1) | (4 * tile.rounds * tile.warps <= 5 * tile.tasks)
@@ -179,6 +175,11 @@ def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
+
+
+def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return p.UNROLL * layer.K * tile.n_tiles * tile.m_tiles <= MAX_PRODUCTS
 
 
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -197,8 +198,8 @@ TEMPLATE = KernelTemplate(
             choices=("tf32x3", "fp16x2", "tf32", "fp16", "bf16"),
             doc="what the factors are rounded to; tf32x3 and fp16x2 hold FP32's accuracy by splitting each in two",
         ),
-        Parameter(name="TILE_PIXELS", choices=(16, 32, 48, 64, 80, 96, 128), doc="output pixels of a warp"),
-        Parameter(name="TILE_M", choices=(8, 16, 24, 32, 48, 56, 64), doc="output channels of a warp"),
+        Parameter(name="TILE_ROWS", choices=(2, 4, 6, 8, 10, 12, 14), doc="output rows of a warp, of 8 columns"),
+        Parameter(name="TILE_M", choices=(8, 16, 24, 32, 48, 56), doc="output channels of a warp"),
         Parameter(name="ROWS", choices=(0, 8, 32), doc="output rows of a block; 0: the whole image"),
         Parameter(
             name="GRID_LAYOUT",
@@ -208,17 +209,18 @@ TEMPLATE = KernelTemplate(
         Parameter(name="IMAGES", choices=(1, 2, 3, 4, 8), doc="images of a block at once"),
         Parameter(
             name="BLOCK_SHAPE",
-            choices=tuple(f"{threads}x1" for threads in (32, 64, 96, 128, 192, 256, 384, 512)),
+            choices=tuple(f"{threads}x1" for threads in (32, 64, 128, 192, 256, 384, 512)),
             doc="threads of a block",
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
-        Parameter(name="TAP_ORDER", choices=("rows", "channels"), doc="what the filter's terms run along first"),
-        Parameter(name="TAP_ALIGN", choices=(1, 4), doc="terms are filled up to a multiple along that dimension"),
-        Parameter(name="BANKS", choices=("packed", "spread"), doc="x in shared memory: packed, or padded against conflicts"),
-        Parameter(name="MIN_BLOCKS", choices=(1, 2, 3), doc="blocks resident at once; limits a thread's registers"),
-        Parameter(name="SEQUENCE", choices=(1, 4, 16, 38, 76), doc="sets of images that a block handles in turn"),
+        Parameter(name="TAP_ORDER", choices=("rows", "channels"), doc="what the terms of a step run along first"),
+        Parameter(
+            name="BANKS", choices=("packed", "spread"), doc="x in shared memory: packed, or padded against conflicts"
+        ),
+        Parameter(name="MIN_BLOCKS", choices=(1, 2), doc="blocks resident at once; limits a thread's registers"),
+        Parameter(name="SEQUENCE", choices=(1, 4, 16, 38), doc="sets of images that a block handles in turn"),
         Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
-        Parameter(name="UNROLL", choices=(1, 2, 4), doc="steps of 8 terms unrolled"),
+        Parameter(name="UNROLL", choices=(1, 2), doc="steps of 8 terms unrolled"),
     ),
     constraints=(
         Constraint(
@@ -245,11 +247,9 @@ TEMPLATE = KernelTemplate(
             "more than a seventh of the channels computed would hang over",
         ),
         Constraint(
-            "pixels over",
-            lambda p, layer, limits: (
-                (p.TILE_PIXELS == 16) | (6 * Tile(p, layer).pixel_tasks * p.TILE_PIXELS <= 7 * Tile(p, layer).pixels)
-            ),
-            "more than a seventh of the pixels computed would hang over",
+            "rows over",
+            few_rows_over,
+            "more than a seventh of the rows computed would hang over",
         ),
         Constraint(
             "grid",
@@ -293,11 +293,6 @@ TEMPLATE = KernelTemplate(
             "terms run through channels where there are more than two words of them",
         ),
         Constraint(
-            "aligned already",
-            lambda p, layer, limits: (p.TAP_ALIGN == 1) | (Tile(p, layer).fastest % p.TAP_ALIGN > 0),
-            "the terms are aligned already",
-        ),
-        Constraint(
             "spread already",
             lambda p, layer, limits: (
                 (Tile(p, layer).spread == 0) | (Tile(p, layer).plane > Tile(p, layer).in_rows * layer.W)
@@ -310,12 +305,14 @@ TEMPLATE = KernelTemplate(
             "the staged x and w do not fit shared memory",
         ),
         Constraint(
-            "few steps", lambda p, layer, limits: Tile(p, layer).steps > p.UNROLL, "fewer steps than are unrolled"
+            "few steps",
+            lambda p, layer, limits: (p.UNROLL == 1) | (Tile(p, layer).steps > p.UNROLL),
+            "fewer steps than are unrolled",
         ),
         Constraint(
             "unrolled steps",
-            lambda p, layer, limits: p.UNROLL * Tile(p, layer).n_tiles * Tile(p, layer).m_tiles <= MAX_PRODUCTS,
-            "the unrolled steps hold more than 64 products",
+            short_unrolled,
+            "the unrolled steps hold more than 256 products",
         ),
     ),
     launch=launch,
