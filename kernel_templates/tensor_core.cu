@@ -7,11 +7,11 @@
 // want them. Terms are pairs (c, q): what a lane has read of an image row serves every filter row p in turn, since row
 // p + 1 of an output row is row p of the next.
 //
-// Thread -> output: a warp's task is TILE_ROWS rows of 8 columns x TILE_M channels. Columns are counted through the
-// IMAGES images (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all groups
-// of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the other;
-// with 2 BUFFERS the next arrives while this one is multiplied.
-// fa18/conv2, FP16X2, TILE 14x24: 12*7 = 84 terms are 11 steps (88). A step is 20 x 2 words of x and 7 x 3 x 2 of w a
+// Thread -> output: a warp's task is TILE_ROWS rows x TILE_COLUMNS columns x TILE_M channels. Columns are counted through
+// the IMAGES images (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all
+// groups of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the
+// other; with 2 BUFFERS the next arrives while this one is multiplied.
+// fa18/conv2, FP16X2, TILE 14x8x24: 12*7 = 84 terms are 11 steps (88). A step is 20 x 2 words of x and 7 x 3 x 2 of w a
 // lane for 7 x 7 x 3 x 2 products of 16x8x16. An image of 27 rows is 2 tiles high, so has 54 columns, 7 tasks.
 //
 // Parameters
@@ -21,6 +21,7 @@
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
 //   TAP_ORDER  terms run along a filter row first, or through channels
 //   BANKS      rows (channels) of x begin where 4 terms x 8 pixels meet no bank twice, or are packed
+//   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 // Constraints: below, each with its reason.
 
@@ -44,16 +45,18 @@
 #define N_TILES (TILE_M / 8)
 #define ROW_TILES UP(BLOCK_ROWS, TILE_ROWS)
 #define COLUMNS (IMAGES * ROW_TILES * W_OUT)
-#define COLUMN_TASKS UP(COLUMNS, 8)
+#define COLUMN_TILES (TILE_COLUMNS / 8)
+#define COLUMN_TASKS UP(COLUMNS, TILE_COLUMNS)
+#define NEIGHBOURS (WRITES == WRITES_VECTOR)
 #define GROUPS UP(LAYER_M, TILE_M)
 #define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
 #define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
 #define BLOCK_N_TILES (BLOCK_GROUPS * N_TILES)
 #define TASKS (BLOCK_GROUPS * COLUMN_TASKS)
 #define ROUNDS UP(TASKS, WARPS)
-#define SUMS (4 * M_TILES * N_TILES)
+#define SUMS (4 * COLUMN_TILES * M_TILES * N_TILES)
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
-#define REGISTERS (SUMS + READ_ROWS * (OPERANDS == OPERANDS_TF32X3 ? 4 : 2) + 40)
+#define REGISTERS (SUMS + COLUMN_TILES * READ_ROWS * (OPERANDS == OPERANDS_TF32X3 ? 4 : 2) + 40)
 
 #define SPREAD (BANKS == BANKS_SPREAD)
 #define NEXT(a, m, r) ((a) + ((r) + (m) - (a) % (m)) % (m))   // the next number from a on that leaves r, divided by m
@@ -78,6 +81,9 @@ REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole ima
 REQUIRE(6 * GROUPS * N_TILES <= 7 * UP(LAYER_M, 8), "more than a seventh of the channels computed would hang over");
 REQUIRE(TILE_ROWS == 2 || 6 * ROW_TILES * TILE_ROWS * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
         "more than a seventh of the rows computed would hang over");
+REQUIRE(TILE_COLUMNS == 8 || 6 * COLUMN_TASKS * TILE_COLUMNS <= 7 * COLUMNS,
+        "more than a seventh of the columns computed would hang over");
+REQUIRE(!NEIGHBOURS || (COLUMN_TILES > 1 && W_OUT % COLUMN_TILES == 0), "a row does not end with a vector of sums");
 REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
 REQUIRE(WARPS == 1 || 4 * ROUNDS * WARPS <= 5 * TASKS, "more than a fifth of the block's warps would idle");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the warp's tile does not fit its registers");
@@ -92,7 +98,7 @@ REQUIRE(BY_ROWS || WORD_C > 2, "terms run through channels where there are more 
 REQUIRE(!SPREAD || PLANE > IN_ROWS * LAYER_W, "x meets no bank twice already");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
-REQUIRE(UNROLL * LAYER_K * N_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
+REQUIRE(UNROLL * LAYER_K * N_TILES * COLUMN_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
 
 __device__ __forceinline__ unsigned to_tf32(float value)
 {
@@ -237,34 +243,62 @@ __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows
     }
 }
 
-// Add all staged terms' products to a task's sums. x: the lane's corner; w: the group's first fragment.
-__device__ __forceinline__ void multiply(float *sums, const unsigned *x, const unsigned *w, const unsigned *offsets)
+// Where a column of the block begins: its image, and row and column in there. Past the last: the first.
+__device__ __forceinline__ void locate_column(int column, int *image, int *row, int *at)
+{
+    column = column < COLUMNS ? column : 0;
+    *image = column / (ROW_TILES * W_OUT);
+    *row = column / W_OUT % ROW_TILES * TILE_ROWS;
+    *at = column % W_OUT;
+}
+
+// Add all staged terms' products to a task's sums. corners: of the lane's columns; w: the group's first fragment.
+__device__ __forceinline__ void multiply(float *sums, const unsigned *x, const int *corners, const unsigned *w,
+                                         const unsigned *offsets)
 {
     const int lane = threadIdx.x % 32;
     UNROLLED(UNROLL)
     for (int step = 0; step < STEPS; step++) {
         const unsigned both = offsets[step * 4 + lane % 4];
         const unsigned *near = x + (both & 0xffff), *far = x + (both >> 16);
-        unsigned rows[READ_ROWS][2];
-        UNROLLED(READ_ROWS)
-        for (int row = 0; row < READ_ROWS; row++) {
-            rows[row][0] = near[row * PITCH];
-            rows[row][1] = far[row * PITCH];
-        }
+        unsigned rows[COLUMN_TILES][READ_ROWS][2];
+        UNROLLED(COLUMN_TILES)
+        for (int j = 0; j < COLUMN_TILES; j++)
+            UNROLLED(READ_ROWS)
+            for (int row = 0; row < READ_ROWS; row++) {
+                rows[j][row][0] = near[corners[j] + row * PITCH];
+                rows[j][row][1] = far[corners[j] + row * PITCH];
+            }
         UNROLLED(LAYER_K)
         for (int p = 0; p < LAYER_K; p++)
             UNROLLED(N_TILES)
             for (int n = 0; n < N_TILES; n++) {
                 unsigned b[FRAGMENT];
                 COPY(FRAGMENT, b, w + (((step * LAYER_K + p) * BLOCK_N_TILES + n) * 32 + lane) * FRAGMENT);
-                UNROLLED(M_TILES)
-                for (int m = 0; m < M_TILES; m++) {
-                    const unsigned *upper = rows[2 * m + p], *lower = rows[2 * m + p + 1];
-                    const unsigned a[4] = {upper[0], lower[0], upper[1], lower[1]};
-                    multiply_add(sums + (m * N_TILES + n) * 4, a, b);
-                }
+                UNROLLED(COLUMN_TILES)
+                for (int j = 0; j < COLUMN_TILES; j++)
+                    UNROLLED(M_TILES)
+                    for (int m = 0; m < M_TILES; m++) {
+                        const unsigned *upper = rows[j][2 * m + p], *lower = rows[j][2 * m + p + 1];
+                        const unsigned a[4] = {upper[0], lower[0], upper[1], lower[1]};
+                        multiply_add(sums + ((j * M_TILES + m) * N_TILES + n) * 4, a, b);
+                    }
             }
     }
+}
+
+// Exchange values between lanes t: from one channel's value in each column tile to each channel's in one column tile.
+__device__ __forceinline__ void exchange(float *values, int t)
+{
+    UNROLLED(2)
+    for (int bit = 1; bit < COLUMN_TILES; bit *= 2)
+        UNROLLED(COLUMN_TILES)
+        for (int j = 0; j < COLUMN_TILES; j++)
+            if (!(j & bit)) {
+                const float taken = __shfl_xor_sync(0xffffffff, t & bit ? values[j] : values[j | bit], bit);
+                if (t & bit) values[j] = taken;
+                else values[j | bit] = taken;
+            }
 }
 
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -303,26 +337,47 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
         UNROLLED(1)
         for (int round = 0; round < ROUNDS; round++) {
-            const int task = round * WARPS + warp, group = task / COLUMN_TASKS, column = task % COLUMN_TASKS * 8 + g;
+            const int task = round * WARPS + warp, group = task / COLUMN_TASKS, first = task % COLUMN_TASKS * TILE_COLUMNS;
             if (task >= TASKS) break;
-            const int inside = column < COLUMNS ? column : 0, image = inside / (ROW_TILES * W_OUT);
-            const int row = inside / W_OUT % ROW_TILES * TILE_ROWS, at = inside % W_OUT;
+            int corners[COLUMN_TILES], image, row, at;
+            UNROLLED(COLUMN_TILES)
+            for (int j = 0; j < COLUMN_TILES; j++) {
+                locate_column(first + (NEIGHBOURS ? g * COLUMN_TILES : j * 8 + g), &image, &row, &at);
+                corners[j] = image * STAGED_C * PLANE + row * PITCH + at + (NEIGHBOURS ? j : 0);
+            }
             if (i % CHUNKS == 0)
                 UNROLLED(SUMS)
                 for (int j = 0; j < SUMS; j++)
                     sums[j] = 0.0f;
-            multiply(sums, X_BUFFER(i) + image * STAGED_C * PLANE + row * PITCH + at, fragments + group * N_TILES * 32 * FRAGMENT, offsets);
-            if (i % CHUNKS < CHUNKS - 1 || column >= COLUMNS || image >= IMAGES_LEFT(i)) continue;
+            multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, offsets);
+            if (i % CHUNKS < CHUNKS - 1) continue;
 
+            const int column = first + (NEIGHBOURS ? g * COLUMN_TILES : t % COLUMN_TILES * 8 + g);   // that this lane writes
             const int filters = LAYER_M - m_first - group * TILE_M;
+            locate_column(column, &image, &row, &at);
+            const int height = column < COLUMNS && image < IMAGES_LEFT(i) ? rows - row : 0;
             float *const target = y + (((size_t)SET(i) * IMAGES + image) * LAYER_M + group * TILE_M) * H_OUT * W_OUT + row * W_OUT + at;
             UNROLLED(TILE_ROWS)
-            for (int h = 0; h < TILE_ROWS; h++)   // the lane's pixels, each with channels 2t and 2t + 1 of every 8
+            for (int h = 0; h < TILE_ROWS; h++)
                 UNROLLED(2 * N_TILES)
-                for (int n = 0; n < 2 * N_TILES; n++) {
-                    const int m = n / 2 * 8 + 2 * t + n % 2, sum = (h / 2 * N_TILES + n / 2) * 4 + h % 2 * 2 + n % 2;
-                    if (row + h < rows && m < filters)
-                        STREAM(1, &target[(m * H_OUT + h) * W_OUT], &sums[sum]);
+                for (int n = 0; n < 2 * N_TILES; n++) {   // channels 2t and 2t + 1 of every 8, before lanes exchange
+                    float values[COLUMN_TILES];
+                    UNROLLED(COLUMN_TILES)
+                    for (int j = 0; j < COLUMN_TILES; j++)
+                        values[j] = sums[((j * M_TILES + h / 2) * N_TILES + n / 2) * 4 + h % 2 * 2 + n % 2];
+                    if (NEIGHBOURS) {
+                        const int m = n / 2 * 8 + t * 2 + n % 2;
+                        if (h < height && m < filters)
+                            STREAM(COLUMN_TILES, &target[(m * H_OUT + h) * W_OUT], values);
+                    } else {
+                        exchange(values, t);
+                        UNROLLED(COLUMN_TILES)
+                        for (int j = 0; j < COLUMN_TILES; j++) {
+                            const int m = n / 2 * 8 + (t / COLUMN_TILES * COLUMN_TILES + j) * 2 + n % 2;
+                            if (h < height && m < filters)
+                                STREAM(1, &target[(m * H_OUT + h) * W_OUT], &values[j]);
+                        }
+                    }
                 }
         }
     }

@@ -96,8 +96,16 @@ class Tile:
         return up(self.block_rows, self.p.TILE_ROWS)
 
     @property
+    def columns(self) -> Any:
+        return self.p.IMAGES * self.row_tiles * self.layer.W_out
+
+    @property
+    def column_tiles(self) -> Any:
+        return self.p.TILE_COLUMNS // 8
+
+    @property
     def column_tasks(self) -> Any:
-        return up(self.p.IMAGES * self.row_tiles * self.layer.W_out, 8)
+        return up(self.columns, self.p.TILE_COLUMNS)
 
     @property
     def groups(self) -> Any:
@@ -118,7 +126,7 @@ class Tile:
     @property
     def registers(self) -> Any:
         read = (self.p.TILE_ROWS + self.layer.K - 1) * pick(self.p.OPERANDS == "tf32x3", 4, 2)
-        return 4 * self.m_tiles * self.n_tiles + read + 40
+        return self.column_tiles * (4 * self.m_tiles * self.n_tiles + read) + 40
 
     @property
     def pitch(self) -> Any:
@@ -168,6 +176,11 @@ def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.TILE_ROWS == 2) | (6 * tile.row_tiles * p.TILE_ROWS * tile.bands <= 7 * layer.H_out)
 
 
+def few_columns_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.TILE_COLUMNS == 8) | (6 * tile.column_tasks * p.TILE_COLUMNS <= 7 * tile.columns)
+
+
 def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return (tile.warps == 1) | (4 * tile.rounds * tile.warps <= 5 * tile.tasks)
@@ -179,7 +192,7 @@ def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return p.UNROLL * layer.K * tile.n_tiles * tile.m_tiles <= MAX_PRODUCTS
+    return p.UNROLL * layer.K * tile.n_tiles * tile.column_tiles * tile.m_tiles <= MAX_PRODUCTS
 
 
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -198,8 +211,14 @@ TEMPLATE = KernelTemplate(
             choices=("tf32x3", "fp16x2", "tf32", "fp16", "bf16"),
             doc="what the factors are rounded to; tf32x3 and fp16x2 hold FP32's accuracy by splitting each in two",
         ),
-        Parameter(name="TILE_ROWS", choices=(2, 4, 6, 8, 10, 12, 14), doc="output rows of a warp, of 8 columns"),
+        Parameter(name="TILE_ROWS", choices=(2, 4, 6, 8, 10, 12, 14), doc="output rows of a warp"),
+        Parameter(name="TILE_COLUMNS", choices=(8, 16, 32), doc="output columns of a warp"),
         Parameter(name="TILE_M", choices=(8, 16, 24, 32, 48, 56), doc="output channels of a warp"),
+        Parameter(
+            name="WRITES",
+            choices=("exchange", "vector"),
+            doc="lanes exchange sums so that a store is a row, or each has neighbouring columns",
+        ),
         Parameter(name="ROWS", choices=(0, 8, 32), doc="output rows of a block; 0: the whole image"),
         Parameter(
             name="GRID_LAYOUT",
@@ -250,6 +269,18 @@ TEMPLATE = KernelTemplate(
             "rows over",
             few_rows_over,
             "more than a seventh of the rows computed would hang over",
+        ),
+        Constraint(
+            "columns over",
+            few_columns_over,
+            "more than a seventh of the columns computed would hang over",
+        ),
+        Constraint(
+            "vectors of sums",
+            lambda p, layer, limits: (
+                (p.WRITES == "exchange") | ((p.TILE_COLUMNS > 8) & (layer.W_out % Tile(p, layer).column_tiles == 0))
+            ),
+            "a row does not end with a vector of sums",
         ),
         Constraint(
             "grid",
