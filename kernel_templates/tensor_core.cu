@@ -1,23 +1,24 @@
 // tensor_core: the convolution as a matrix product on tensor cores, without ever writing the unrolled matrix down.
 //
 // Matrix product: rows are output pixels, columns output channels, and the sum runs over the filter's terms (c, p, q).
-// A warp multiplies 16 pixels x 8 terms by 8 terms x 8 channels at once (mma.sync); the 16 are 8 pixels of a row and the
-// 8 below them. Lane (g, t) of the 8 x 4 lanes supplies pixel g's words at terms t and t + 4. It reads them straight from
-// the image in shared memory, at the pixel's corner plus the term's offset; offsets are a table, weights lie as the lanes
-// want them. Terms are pairs (c, q): what a lane has read of an image row serves every filter row p in turn, since row
-// p + 1 of an output row is row p of the next.
+// A warp multiplies 16 pixels x 8 terms by 8 terms x 8 channels at once (mma.sync). Lane (g, t) of the 8 x 4 lanes
+// supplies the words of pixels g and g + 8 at terms t and t + 4. It reads them straight from the image in shared memory,
+// at the pixel's corner plus the term's offset; offsets are a table, weights lie as the lanes want them. Terms are pairs
+// (c, q): what a lane has read of an image row serves every filter row p in turn, since row p + 1 of an output row is
+// row p of the next.
 //
 // Thread -> output: a warp's task is TILE_ROWS rows x TILE_COLUMNS columns x TILE_M channels. Columns are counted through
 // the IMAGES images (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all
 // groups of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the
 // other; with 2 BUFFERS the next arrives while this one is multiplied.
-// fa18/conv2, FP16X2, TILE 14x8x24: 12*7 = 84 terms are 11 steps (88). A step is 20 x 2 words of x and 7 x 3 x 2 of w a
-// lane for 7 x 7 x 3 x 2 products of 16x8x16. An image of 27 rows is 2 tiles high, so has 54 columns, 7 tasks.
+// fa18/conv2, FP16X3, TILE 3x16x24: 6 pairs of channels x 7 are 42 terms, 6 steps (48). A step is 9 x 8 words of x and
+// 7 x 3 x 4 of w a lane for 7 x 3 x 3 x 3 products of 16x8x16. An image of 27 rows has 9 x 27 columns, 16 tasks.
 //
 // Parameters
 //   OPERANDS  what a word of shared memory holds, and so the accuracy; sums are always FP32
 //     tf32x3  an FP32 number, split into two TF32 when read: 3 products, as accurate as FP32
-//     fp16x2  a number as the sum of two FP16: 2 products, as accurate as FP32 where |x|, |w| < 65504 and not tiny
+//     fp16x3  two channels, each the sum of two FP16, in two words: 3 products for twice the terms, as accurate as FP32
+//             where |x|, |w| < 65504 and not tiny        fp16x4  one channel so in one word: 2 instructions, 4 products
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
 //   TAP_ORDER  terms run along a filter row first, or through channels
 //   BANKS      rows (channels) of x begin where 4 terms x 8 pixels meet no bank twice, or are packed
@@ -31,7 +32,9 @@
 #define W_OUT (LAYER_W - LAYER_K + 1)
 #define THREADS BLOCK_X
 #define WARPS (THREADS / 32)
-#define PAIRED (OPERANDS == OPERANDS_FP16 || OPERANDS == OPERANDS_BF16)
+#define PAIRED (OPERANDS == OPERANDS_FP16X3 || OPERANDS == OPERANDS_FP16 || OPERANDS == OPERANDS_BF16)
+#define PARTS (OPERANDS == OPERANDS_TF32X3 || OPERANDS == OPERANDS_FP16X3 ? 2 : 1)   // words of a factor: larger, smaller
+#define PRODUCTS (PARTS == 2 ? 3 : OPERANDS == OPERANDS_FP16X4 ? 2 : 1)
 #define BLOCK_ROWS (ROWS ? ROWS : H_OUT)
 #define IN_ROWS (BLOCK_ROWS + LAYER_K - 1)
 #define STAGED_C (CHANNELS ? CHANNELS : LAYER_C)
@@ -41,11 +44,11 @@
 #define BY_ROWS (TAP_ORDER == TAP_ORDER_ROWS)
 #define STEPS UP(WORD_C * LAYER_K, 8)
 
-#define M_TILES (TILE_ROWS / 2)
+#define OCTETS (TILE_COLUMNS / 8)   // two of them are the 16 pixels of a product
+#define M_TILES (OCTETS / 2 * TILE_ROWS)
 #define N_TILES (TILE_M / 8)
 #define ROW_TILES UP(BLOCK_ROWS, TILE_ROWS)
 #define COLUMNS (IMAGES * ROW_TILES * W_OUT)
-#define COLUMN_TILES (TILE_COLUMNS / 8)
 #define COLUMN_TASKS UP(COLUMNS, TILE_COLUMNS)
 #define NEIGHBOURS (WRITES == WRITES_VECTOR)
 #define GROUPS UP(LAYER_M, TILE_M)
@@ -54,9 +57,9 @@
 #define BLOCK_N_TILES (BLOCK_GROUPS * N_TILES)
 #define TASKS (BLOCK_GROUPS * COLUMN_TASKS)
 #define ROUNDS UP(TASKS, WARPS)
-#define SUMS (4 * COLUMN_TILES * M_TILES * N_TILES)
+#define SUMS (4 * M_TILES * N_TILES)
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
-#define REGISTERS (SUMS + COLUMN_TILES * READ_ROWS * (OPERANDS == OPERANDS_TF32X3 ? 4 : 2) + 40)
+#define REGISTERS (SUMS + OCTETS / 2 * READ_ROWS * PARTS * 4 + 40)
 
 #define SPREAD (BANKS == BANKS_SPREAD)
 #define NEXT(a, m, r) ((a) + ((r) + (m) - (a) % (m)) % (m))   // the next number from a on that leaves r, divided by m
@@ -68,7 +71,7 @@
 #define LOAD_WIDTH WIDEST(RUN, RUNS > 1 ? PLANE | PITCH : PLANE)
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * PITCH)   // words read past an image, for rows that are not written
-#define FRAGMENT (OPERANDS == OPERANDS_TF32X3 ? 4 : 2)
+#define FRAGMENT (2 * PARTS)
 #define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
 #define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4)
 
@@ -79,11 +82,11 @@ REQUIRE(ROWS == 0 || 2 * STAGED_C * LAYER_H * LAYER_W * 4 > MAX_SHARED_BYTES,
         "bands of rows serve images that fill half of the shared memory");
 REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
 REQUIRE(6 * GROUPS * N_TILES <= 7 * UP(LAYER_M, 8), "more than a seventh of the channels computed would hang over");
-REQUIRE(TILE_ROWS == 2 || 6 * ROW_TILES * TILE_ROWS * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
+REQUIRE(TILE_ROWS == 1 || 6 * ROW_TILES * TILE_ROWS * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
         "more than a seventh of the rows computed would hang over");
-REQUIRE(TILE_COLUMNS == 8 || 6 * COLUMN_TASKS * TILE_COLUMNS <= 7 * COLUMNS,
+REQUIRE(TILE_COLUMNS == 16 || 6 * COLUMN_TASKS * TILE_COLUMNS <= 7 * COLUMNS,
         "more than a seventh of the columns computed would hang over");
-REQUIRE(!NEIGHBOURS || (COLUMN_TILES > 1 && W_OUT % COLUMN_TILES == 0), "a row does not end with a vector of sums");
+REQUIRE(!NEIGHBOURS || W_OUT % OCTETS == 0, "a row does not end with a vector of sums");
 REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
 REQUIRE(WARPS == 1 || 4 * ROUNDS * WARPS <= 5 * TASKS, "more than a fifth of the block's warps would idle");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the warp's tile does not fit its registers");
@@ -93,12 +96,13 @@ REQUIRE(MIN_BLOCKS == 1 || 5 * REGISTERS * THREADS * MIN_BLOCKS > 2 * BLOCK_REGI
 REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
 REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal parts");
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
+REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
 REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
 REQUIRE(BY_ROWS || WORD_C > 2, "terms run through channels where there are more than two words of them");
 REQUIRE(!SPREAD || PLANE > IN_ROWS * LAYER_W, "x meets no bank twice already");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
-REQUIRE(UNROLL * LAYER_K * N_TILES * COLUMN_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
+REQUIRE(UNROLL * LAYER_K * N_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
 
 __device__ __forceinline__ unsigned to_tf32(float value)
 {
@@ -119,49 +123,44 @@ __device__ __forceinline__ unsigned to_pair(float low, float high)
     return word;
 }
 
-// A number as a sum of two FP16, the larger in the low half.
-__device__ __forceinline__ unsigned to_sum(float value)
+// What a number loses when rounded to FP16.
+__device__ __forceinline__ float lost(float value)
 {
     float rounded;
     asm("{.reg .f16 half; cvt.rn.f16.f32 half, %1; cvt.f32.f16 %0, half;}" : "=f"(rounded) : "f"(value));
-    return to_pair(value, value - rounded);
+    return value - rounded;
 }
 
-// What a word of shared memory holds of a channel, or of two.
-__device__ __forceinline__ unsigned to_operand(float value, float second)
+// The larger and the smaller part of a channel, or of two, as words.
+__device__ __forceinline__ unsigned larger(float value, float second)
 {
-    return PAIRED ? to_pair(value, second) : OPERANDS == OPERANDS_FP16X2 ? to_sum(value) : to_tf32(value);
+    return PAIRED ? to_pair(value, second) : OPERANDS == OPERANDS_FP16X4 ? to_pair(value, lost(value)) : to_tf32(value);
 }
 
-#define MMA(shape, type, sums, a, b0, b1)                                                                          \
-    asm("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, " \
-        "{%0, %1, %2, %3};"                                                                                        \
-        : "+f"((sums)[0]), "+f"((sums)[1]), "+f"((sums)[2]), "+f"((sums)[3])                                       \
-        : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"(b0), "r"(b1))
-
-// Add 16 pixels x 8 words of terms (a) times 8 words of terms x 8 channels (b) to the sums.
-__device__ __forceinline__ void multiply_add(float *sums, const unsigned *a, const unsigned *b)
+__device__ __forceinline__ unsigned smaller(float value, float second)
 {
-#if OPERANDS == OPERANDS_TF32X3   // b: both words rounded, then what is left of them
-    unsigned rounded[4], left[4];
-    UNROLLED(4)
-    for (int i = 0; i < 4; i++) {
-        rounded[i] = to_tf32(__uint_as_float(a[i]));
-        left[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(rounded[i]));
-    }
-    MMA("m16n8k8", "tf32", sums, left, b[0], b[1]);
-    MMA("m16n8k8", "tf32", sums, rounded, b[2], b[3]);
-    MMA("m16n8k8", "tf32", sums, rounded, b[0], b[1]);
-#elif OPERANDS == OPERANDS_FP16X2   // both halves of x times the smaller, then the larger half of w
-    MMA("m16n8k16", "f16", sums, a, __byte_perm(b[0], 0, 0x3232), __byte_perm(b[1], 0, 0x3232));
-    MMA("m16n8k16", "f16", sums, a, __byte_perm(b[0], 0, 0x1010), __byte_perm(b[1], 0, 0x1010));
-#elif OPERANDS == OPERANDS_TF32
-    MMA("m16n8k8", "tf32", sums, a, b[0], b[1]);
-#elif OPERANDS == OPERANDS_FP16
-    MMA("m16n8k16", "f16", sums, a, b[0], b[1]);
+    return PAIRED ? to_pair(lost(value), lost(second)) : __float_as_uint(value - __uint_as_float(to_tf32(value)));
+}
+
+#if OPERANDS == OPERANDS_TF32X3 || OPERANDS == OPERANDS_TF32
+#define SHAPE "m16n8k8.row.col.f32.tf32.tf32.f32"
+#elif OPERANDS == OPERANDS_BF16
+#define SHAPE "m16n8k16.row.col.f32.bf16.bf16.f32"
 #else
-    MMA("m16n8k16", "bf16", sums, a, b[0], b[1]);
+#define SHAPE "m16n8k16.row.col.f32.f16.f16.f32"
 #endif
+
+// Add one product of 16 pixels x 8 words of terms (a) and 8 words of terms x 8 channels (b), small ones first.
+__device__ __forceinline__ void multiply_add(int product, float *sums, const unsigned (*a)[4], const unsigned *b)
+{
+    const unsigned *x = a[product < PRODUCTS - 1 && PARTS == 2 ? 1 - product : 0];
+    const unsigned *w = b + (PARTS == 2 && product == 1 ? 2 : 0);
+    const unsigned half = product == 0 ? 0x3232 : 0x1010;   // fp16x4: x times the smaller, then the larger half of w
+    const unsigned w0 = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(w[0], 0, half) : w[0];
+    const unsigned w1 = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(w[1], 0, half) : w[1];
+    asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w0), "r"(w1));
 }
 
 // Which channel and filter column term k is; false for the terms that only fill up. PAIRED: c is the first of two.
@@ -201,9 +200,8 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_firs
             value = *source;
             if (PAIRED && c + 1 < STAGED_C) second = source[LAYER_K * LAYER_K];
         }
-        unsigned *target = to + i / 2 * FRAGMENT + half;
-        target[0] = to_operand(value, second);
-        if (OPERANDS == OPERANDS_TF32X3) target[2] = to_tf32(value - __uint_as_float(target[0]));
+        to[i / 2 * FRAGMENT + half] = larger(value, second);
+        if (PARTS == 2) to[i / 2 * FRAGMENT + half + 2] = smaller(value, second);
     }
 }
 
@@ -231,15 +229,17 @@ __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows
 {
     FOR_EACH_COPY(images, rows) {
         unsigned *words = staged + (image * STAGED_C + c) * PLANE + row * PITCH + at;
-        unsigned first[LOAD_WIDTH], second[LOAD_WIDTH] = {};
+        float first[LOAD_WIDTH], second[LOAD_WIDTH] = {};
+        unsigned large[LOAD_WIDTH], small[LOAD_WIDTH];
         COPY(LOAD_WIDTH, first, words);
         if (PAIRED && c + 1 < STAGED_C) COPY(LOAD_WIDTH, second, words + PLANE);
         UNROLLED(LOAD_WIDTH)
         for (int j = 0; j < LOAD_WIDTH; j++) {
-            const float value = __uint_as_float(first[j]);
-            first[j] = to_operand(value, __uint_as_float(second[j]));
+            large[j] = larger(first[j], second[j]);
+            small[j] = smaller(first[j], second[j]);
         }
-        COPY(LOAD_WIDTH, words, first);
+        COPY(LOAD_WIDTH, words, large);
+        if (OPERANDS == OPERANDS_FP16X3) COPY(LOAD_WIDTH, words + PLANE, small);
     }
 }
 
@@ -261,39 +261,47 @@ __device__ __forceinline__ void multiply(float *sums, const unsigned *x, const i
     for (int step = 0; step < STEPS; step++) {
         const unsigned both = offsets[step * 4 + lane % 4];
         const unsigned *near = x + (both & 0xffff), *far = x + (both >> 16);
-        unsigned rows[COLUMN_TILES][READ_ROWS][2];
-        UNROLLED(COLUMN_TILES)
-        for (int j = 0; j < COLUMN_TILES; j++)
+        unsigned a[OCTETS / 2][READ_ROWS][PARTS][4];
+        UNROLLED(OCTETS / 2)
+        for (int j = 0; j < OCTETS / 2; j++)
             UNROLLED(READ_ROWS)
-            for (int row = 0; row < READ_ROWS; row++) {
-                rows[j][row][0] = near[corners[j] + row * PITCH];
-                rows[j][row][1] = far[corners[j] + row * PITCH];
-            }
+            for (int row = 0; row < READ_ROWS; row++)
+                UNROLLED(4)
+                for (int i = 0; i < 4; i++) {
+                    const unsigned *word = (i < 2 ? near : far) + corners[2 * j + i % 2] + row * PITCH;
+#if OPERANDS == OPERANDS_TF32X3
+                    a[j][row][0][i] = larger(__uint_as_float(*word), 0.0f);
+                    a[j][row][1][i] = smaller(__uint_as_float(*word), 0.0f);
+#else
+                    UNROLLED(PARTS)
+                    for (int part = 0; part < PARTS; part++)
+                        a[j][row][part][i] = word[part * PLANE];
+#endif
+                }
         UNROLLED(LAYER_K)
         for (int p = 0; p < LAYER_K; p++)
             UNROLLED(N_TILES)
             for (int n = 0; n < N_TILES; n++) {
                 unsigned b[FRAGMENT];
                 COPY(FRAGMENT, b, w + (((step * LAYER_K + p) * BLOCK_N_TILES + n) * 32 + lane) * FRAGMENT);
-                UNROLLED(COLUMN_TILES)
-                for (int j = 0; j < COLUMN_TILES; j++)
-                    UNROLLED(M_TILES)
-                    for (int m = 0; m < M_TILES; m++) {
-                        const unsigned *upper = rows[j][2 * m + p], *lower = rows[j][2 * m + p + 1];
-                        const unsigned a[4] = {upper[0], lower[0], upper[1], lower[1]};
-                        multiply_add(sums + ((j * M_TILES + m) * N_TILES + n) * 4, a, b);
-                    }
+                UNROLLED(PRODUCTS)
+                for (int product = 0; product < PRODUCTS; product++)
+                    UNROLLED(OCTETS / 2)
+                    for (int j = 0; j < OCTETS / 2; j++)
+                        UNROLLED(TILE_ROWS)
+                        for (int h = 0; h < TILE_ROWS; h++)
+                            multiply_add(product, sums + ((j * TILE_ROWS + h) * N_TILES + n) * 4, a[j][h + p], b);
             }
     }
 }
 
-// Exchange values between lanes t: from one channel's value in each column tile to each channel's in one column tile.
+// Exchange values between lanes t: from one channel's value in each octet to each channel's in one octet.
 __device__ __forceinline__ void exchange(float *values, int t)
 {
     UNROLLED(2)
-    for (int bit = 1; bit < COLUMN_TILES; bit *= 2)
-        UNROLLED(COLUMN_TILES)
-        for (int j = 0; j < COLUMN_TILES; j++)
+    for (int bit = 1; bit < OCTETS; bit *= 2)
+        UNROLLED(OCTETS)
+        for (int j = 0; j < OCTETS; j++)
             if (!(j & bit)) {
                 const float taken = __shfl_xor_sync(0xffffffff, t & bit ? values[j] : values[j | bit], bit);
                 if (t & bit) values[j] = taken;
@@ -339,10 +347,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         for (int round = 0; round < ROUNDS; round++) {
             const int task = round * WARPS + warp, group = task / COLUMN_TASKS, first = task % COLUMN_TASKS * TILE_COLUMNS;
             if (task >= TASKS) break;
-            int corners[COLUMN_TILES], image, row, at;
-            UNROLLED(COLUMN_TILES)
-            for (int j = 0; j < COLUMN_TILES; j++) {
-                locate_column(first + (NEIGHBOURS ? g * COLUMN_TILES : j * 8 + g), &image, &row, &at);
+            int corners[OCTETS], image, row, at;
+            UNROLLED(OCTETS)
+            for (int j = 0; j < OCTETS; j++) {
+                locate_column(first + (NEIGHBOURS ? g * OCTETS : j * 8 + g), &image, &row, &at);
                 corners[j] = image * STAGED_C * PLANE + row * PITCH + at + (NEIGHBOURS ? j : 0);
             }
             if (i % CHUNKS == 0)
@@ -352,7 +360,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, offsets);
             if (i % CHUNKS < CHUNKS - 1) continue;
 
-            const int column = first + (NEIGHBOURS ? g * COLUMN_TILES : t % COLUMN_TILES * 8 + g);   // that this lane writes
+            const int column = first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g);   // that this lane writes
             const int filters = LAYER_M - m_first - group * TILE_M;
             locate_column(column, &image, &row, &at);
             const int height = column < COLUMNS && image < IMAGES_LEFT(i) ? rows - row : 0;
@@ -361,19 +369,19 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             for (int h = 0; h < TILE_ROWS; h++)
                 UNROLLED(2 * N_TILES)
                 for (int n = 0; n < 2 * N_TILES; n++) {   // channels 2t and 2t + 1 of every 8, before lanes exchange
-                    float values[COLUMN_TILES];
-                    UNROLLED(COLUMN_TILES)
-                    for (int j = 0; j < COLUMN_TILES; j++)
-                        values[j] = sums[((j * M_TILES + h / 2) * N_TILES + n / 2) * 4 + h % 2 * 2 + n % 2];
+                    float values[OCTETS];
+                    UNROLLED(OCTETS)
+                    for (int j = 0; j < OCTETS; j++)
+                        values[j] = sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
                     if (NEIGHBOURS) {
                         const int m = n / 2 * 8 + t * 2 + n % 2;
                         if (h < height && m < filters)
-                            STREAM(COLUMN_TILES, &target[(m * H_OUT + h) * W_OUT], values);
+                            STREAM(OCTETS, &target[(m * H_OUT + h) * W_OUT], values);
                     } else {
                         exchange(values, t);
-                        UNROLLED(COLUMN_TILES)
-                        for (int j = 0; j < COLUMN_TILES; j++) {
-                            const int m = n / 2 * 8 + (t / COLUMN_TILES * COLUMN_TILES + j) * 2 + n % 2;
+                        UNROLLED(OCTETS)
+                        for (int j = 0; j < OCTETS; j++) {
+                            const int m = n / 2 * 8 + (t / OCTETS * OCTETS + j) * 2 + n % 2;
                             if (h < height && m < filters)
                                 STREAM(1, &target[(m * H_OUT + h) * W_OUT], &values[j]);
                         }

@@ -11,10 +11,10 @@ MAX_GRID = 65_535
 MAX_PRODUCTS = 256
 FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
 EXACT = {  # the operands that hold a precision's tolerance
-    "fp32": ("tf32x3", "fp16x2"),
-    "tf32": ("tf32x3", "fp16x2", "tf32"),
-    "fp16": ("tf32x3", "fp16x2", "tf32", "fp16"),
-    "bf16": ("tf32x3", "fp16x2", "tf32", "fp16", "bf16"),
+    "fp32": ("tf32x3", "fp16x3", "fp16x4"),
+    "tf32": ("tf32x3", "fp16x3", "fp16x4", "tf32"),
+    "fp16": ("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16"),
+    "bf16": ("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
 }
 
 
@@ -45,7 +45,11 @@ class Tile:
 
     @property
     def paired(self) -> Any:
-        return 1 * ((self.p.OPERANDS == "fp16") | (self.p.OPERANDS == "bf16"))
+        return 1 * ((self.p.OPERANDS == "fp16x3") | (self.p.OPERANDS == "fp16") | (self.p.OPERANDS == "bf16"))
+
+    @property
+    def parts(self) -> Any:
+        return 1 + ((self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "fp16x3"))
 
     @property
     def by_rows(self) -> Any:
@@ -84,8 +88,12 @@ class Tile:
         return up(self.word_c * self.layer.K, 8)
 
     @property
+    def octets(self) -> Any:
+        return self.p.TILE_COLUMNS // 8
+
+    @property
     def m_tiles(self) -> Any:
-        return self.p.TILE_ROWS // 2
+        return self.octets // 2 * self.p.TILE_ROWS
 
     @property
     def n_tiles(self) -> Any:
@@ -98,10 +106,6 @@ class Tile:
     @property
     def columns(self) -> Any:
         return self.p.IMAGES * self.row_tiles * self.layer.W_out
-
-    @property
-    def column_tiles(self) -> Any:
-        return self.p.TILE_COLUMNS // 8
 
     @property
     def column_tasks(self) -> Any:
@@ -125,8 +129,8 @@ class Tile:
 
     @property
     def registers(self) -> Any:
-        read = (self.p.TILE_ROWS + self.layer.K - 1) * pick(self.p.OPERANDS == "tf32x3", 4, 2)
-        return self.column_tiles * (4 * self.m_tiles * self.n_tiles + read) + 40
+        read = self.octets // 2 * (self.p.TILE_ROWS + self.layer.K - 1) * self.parts * 4
+        return 4 * self.m_tiles * self.n_tiles + read + 40
 
     @property
     def pitch(self) -> Any:
@@ -146,8 +150,7 @@ class Tile:
 
     @property
     def shared_bytes(self) -> Any:
-        fragment = pick(self.p.OPERANDS == "tf32x3", 4, 2)
-        w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 32 * fragment
+        w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 64 * self.parts
         overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.pitch, 4) * 4
         return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4)
 
@@ -173,12 +176,12 @@ def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (p.TILE_ROWS == 2) | (6 * tile.row_tiles * p.TILE_ROWS * tile.bands <= 7 * layer.H_out)
+    return (p.TILE_ROWS == 1) | (6 * tile.row_tiles * p.TILE_ROWS * tile.bands <= 7 * layer.H_out)
 
 
 def few_columns_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (p.TILE_COLUMNS == 8) | (6 * tile.column_tasks * p.TILE_COLUMNS <= 7 * tile.columns)
+    return (p.TILE_COLUMNS == 16) | (6 * tile.column_tasks * p.TILE_COLUMNS <= 7 * tile.columns)
 
 
 def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -192,7 +195,7 @@ def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return p.UNROLL * layer.K * tile.n_tiles * tile.column_tiles * tile.m_tiles <= MAX_PRODUCTS
+    return p.UNROLL * layer.K * tile.n_tiles * tile.m_tiles <= MAX_PRODUCTS
 
 
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -208,11 +211,11 @@ TEMPLATE = KernelTemplate(
     parameters=(
         Parameter(
             name="OPERANDS",
-            choices=("tf32x3", "fp16x2", "tf32", "fp16", "bf16"),
-            doc="what the factors are rounded to; tf32x3 and fp16x2 hold FP32's accuracy by splitting each in two",
+            choices=("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
+            doc="what factors are rounded to; those with x hold FP32's accuracy as a sum of 3 or 4 products",
         ),
-        Parameter(name="TILE_ROWS", choices=(2, 4, 6, 8, 10, 12, 14), doc="output rows of a warp"),
-        Parameter(name="TILE_COLUMNS", choices=(8, 16, 32), doc="output columns of a warp"),
+        Parameter(name="TILE_ROWS", choices=(1, 2, 3, 4, 5, 6, 8), doc="output rows of a warp"),
+        Parameter(name="TILE_COLUMNS", choices=(16, 32), doc="output columns of a warp"),
         Parameter(name="TILE_M", choices=(8, 16, 24, 32, 48, 56), doc="output channels of a warp"),
         Parameter(
             name="WRITES",
@@ -277,9 +280,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "vectors of sums",
-            lambda p, layer, limits: (
-                (p.WRITES == "exchange") | ((p.TILE_COLUMNS > 8) & (layer.W_out % Tile(p, layer).column_tiles == 0))
-            ),
+            lambda p, layer, limits: (p.WRITES == "exchange") | (layer.W_out % Tile(p, layer).octets == 0),
             "a row does not end with a vector of sums",
         ),
         Constraint(
@@ -312,6 +313,11 @@ TEMPLATE = KernelTemplate(
             "kept sums",
             lambda p, layer, limits: (Tile(p, layer).chunks == 1) | (Tile(p, layer).rounds == 1),
             "sums kept from channel to channel allow one task a warp",
+        ),
+        Constraint(
+            "pairs of channels",
+            lambda p, layer, limits: (p.OPERANDS != "fp16x3") | (Tile(p, layer).staged_c % 2 == 0),
+            "channels come in pairs here",
         ),
         Constraint(
             "next words",
