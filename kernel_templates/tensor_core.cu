@@ -20,14 +20,11 @@
 //     fp16x3  two channels, each the sum of two FP16, in two words: 3 products for twice the terms, as accurate as FP32
 //             where |x|, |w| < 65504 and not tiny        fp16x4  one channel so in one word: 2 instructions, 4 products
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
-//   TAP_ORDER  terms run along a filter row first, or through channels
-//   BANKS      rows (channels) of x begin where 4 terms x 8 pixels meet no bank twice, or are packed
 //   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 // Constraints: below, each with its reason.
 
 #define UP(a, b) (((a) + (b) - 1) / (b))
-#define WIDEST(a, b) ((a) % 4 == 0 && (b) % 4 == 0 ? 4 : (a) % 2 == 0 && (b) % 2 == 0 ? 2 : 1)
 #define H_OUT (LAYER_H - LAYER_K + 1)
 #define W_OUT (LAYER_W - LAYER_K + 1)
 #define THREADS BLOCK_X
@@ -41,7 +38,6 @@
 #define CHUNKS (LAYER_C / STAGED_C)
 #define WORD_C (PAIRED ? UP(STAGED_C, 2) : STAGED_C)
 
-#define BY_ROWS (TAP_ORDER == TAP_ORDER_ROWS)
 #define STEPS UP(WORD_C * LAYER_K, 8)
 
 #define OCTETS (TILE_COLUMNS / 8)   // two of them are the 16 pixels of a product
@@ -61,16 +57,12 @@
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
 #define REGISTERS (SUMS + OCTETS / 2 * READ_ROWS * PARTS * 4 + 40)
 
-#define SPREAD (BANKS == BANKS_SPREAD)
-#define NEXT(a, m, r) ((a) + ((r) + (m) - (a) % (m)) % (m))   // the next number from a on that leaves r, divided by m
-#define PITCH (SPREAD && BY_ROWS && (LAYER_W % 32 < 12 || LAYER_W % 32 > 24) ? NEXT(LAYER_W, 32, 12) : LAYER_W)
-#define PLANE (!SPREAD || BY_ROWS ? IN_ROWS * PITCH : PAIRED ? NEXT(IN_ROWS * PITCH, 16, 4) : NEXT(IN_ROWS * PITCH, 32, 8))
-#define WORD_PLANE (PAIRED ? 2 * PLANE : PLANE)
-#define RUN (ROWS == 0 && PITCH == LAYER_W ? LAYER_H * LAYER_W : LAYER_W)   // words that lie together in x and here
-#define RUNS (ROWS == 0 && PITCH == LAYER_W ? 1 : IN_ROWS)
-#define LOAD_WIDTH WIDEST(RUN, RUNS > 1 ? PLANE | PITCH : PLANE)
+#define PLANE (IN_ROWS * LAYER_W)
+#define RUN (ROWS == 0 ? PLANE : LAYER_W)   // words that lie together in x and here
+#define RUNS (ROWS == 0 ? 1 : IN_ROWS)
+#define LOAD_WIDTH (RUN % 4 == 0 ? 4 : RUN % 2 == 0 ? 2 : 1)
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
-#define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * PITCH)   // words read past an image, for rows that are not written
+#define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
 #define FRAGMENT (2 * PARTS)
 #define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
 #define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4)
@@ -98,8 +90,6 @@ REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal 
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
 REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
 REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
-REQUIRE(BY_ROWS || WORD_C > 2, "terms run through channels where there are more than two words of them");
-REQUIRE(!SPREAD || PLANE > IN_ROWS * LAYER_W, "x meets no bank twice already");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
 REQUIRE(UNROLL * LAYER_K * N_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
@@ -166,10 +156,9 @@ __device__ __forceinline__ void multiply_add(int product, float *sums, const uns
 // Which channel and filter column term k is; false for the terms that only fill up. PAIRED: c is the first of two.
 __device__ __forceinline__ bool locate_term(int k, int *c, int *q)
 {
-    const int word = BY_ROWS ? k / LAYER_K : k % WORD_C;
-    *q = BY_ROWS ? k % LAYER_K : k / WORD_C;
-    *c = PAIRED ? 2 * word : word;
-    return *q < LAYER_K && word < WORD_C;
+    *q = k % LAYER_K;
+    *c = k / LAYER_K * (PAIRED ? 2 : 1);
+    return k < WORD_C * LAYER_K;
 }
 
 // For lane t of step s: the offsets of terms t (low half) and t + 4 (high half) from a pixel's corner, in words.
@@ -205,18 +194,18 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_firs
     }
 }
 
-// Do for each run of words that this thread copies: source in x (from its first image's channel and row on), target here.
-#define FOR_EACH_COPY(images, rows)                                                                   \
-    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                 \
+// Do for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
+#define FOR_EACH_COPY(images, rows)                                                                             \
+    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                    \
         if (const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH, \
-            c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;                         \
+            c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;                            \
             image < (images) && row < (rows))
 
 // Ask for channels c_first on of a set of images; they arrive later.
 __device__ __forceinline__ void request_x(unsigned *to, const float *x, int images, int rows)
 {
     FOR_EACH_COPY(images, rows) {
-        unsigned *target = to + (image * STAGED_C + c) * PLANE + row * PITCH + at;
+        float *target = (float *)to + (image * STAGED_C + c) * PLANE + row * LAYER_W + at;
         const float *source = x + ((image * LAYER_C + c) * LAYER_H + row) * LAYER_W + at;
         COPY_ASYNC(LOAD_WIDTH, target, source);
         if (PAIRED && c + 1 < STAGED_C) COPY_ASYNC(LOAD_WIDTH, target + PLANE, source + LAYER_H * LAYER_W);
@@ -228,11 +217,11 @@ __device__ __forceinline__ void request_x(unsigned *to, const float *x, int imag
 __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows)
 {
     FOR_EACH_COPY(images, rows) {
-        unsigned *words = staged + (image * STAGED_C + c) * PLANE + row * PITCH + at;
+        unsigned *words = staged + (image * STAGED_C + c) * PLANE + row * LAYER_W + at;
         float first[LOAD_WIDTH], second[LOAD_WIDTH] = {};
         unsigned large[LOAD_WIDTH], small[LOAD_WIDTH];
-        COPY(LOAD_WIDTH, first, words);
-        if (PAIRED && c + 1 < STAGED_C) COPY(LOAD_WIDTH, second, words + PLANE);
+        COPY(LOAD_WIDTH, first, (float *)words);
+        if (PAIRED && c + 1 < STAGED_C) COPY(LOAD_WIDTH, second, (float *)words + PLANE);
         UNROLLED(LOAD_WIDTH)
         for (int j = 0; j < LOAD_WIDTH; j++) {
             large[j] = larger(first[j], second[j]);
@@ -268,7 +257,7 @@ __device__ __forceinline__ void multiply(float *sums, const unsigned *x, const i
             for (int row = 0; row < READ_ROWS; row++)
                 UNROLLED(4)
                 for (int i = 0; i < 4; i++) {
-                    const unsigned *word = (i < 2 ? near : far) + corners[2 * j + i % 2] + row * PITCH;
+                    const unsigned *word = (i < 2 ? near : far) + corners[2 * j + i % 2] + row * LAYER_W;
 #if OPERANDS == OPERANDS_TF32X3
                     a[j][row][0][i] = larger(__uint_as_float(*word), 0.0f);
                     a[j][row][1][i] = smaller(__uint_as_float(*word), 0.0f);
@@ -351,7 +340,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             UNROLLED(OCTETS)
             for (int j = 0; j < OCTETS; j++) {
                 locate_column(first + (NEIGHBOURS ? g * OCTETS : j * 8 + g), &image, &row, &at);
-                corners[j] = image * STAGED_C * PLANE + row * PITCH + at + (NEIGHBOURS ? j : 0);
+                corners[j] = image * STAGED_C * PLANE + row * LAYER_W + at + (NEIGHBOURS ? j : 0);
             }
             if (i % CHUNKS == 0)
                 UNROLLED(SUMS)
@@ -364,7 +353,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             const int filters = LAYER_M - m_first - group * TILE_M;
             locate_column(column, &image, &row, &at);
             const int height = column < COLUMNS && image < IMAGES_LEFT(i) ? rows - row : 0;
-            float *const target = y + (((size_t)SET(i) * IMAGES + image) * LAYER_M + group * TILE_M) * H_OUT * W_OUT + row * W_OUT + at;
+            float *const target = y + ((size_t)SET(i) * IMAGES + image) * LAYER_M * H_OUT * W_OUT
+                                    + (group * TILE_M * H_OUT + row) * W_OUT + at;
             UNROLLED(TILE_ROWS)
             for (int h = 0; h < TILE_ROWS; h++)
                 UNROLLED(2 * N_TILES)

@@ -27,11 +27,6 @@ def pick(condition: Any, yes: Any, no: Any) -> Any:
     return condition * yes + (1 - 1 * condition) * no
 
 
-def following(number: Any, modulus: int, rest: int) -> Any:
-    """Return the next number, from this one on, that leaves this rest."""
-    return number + (rest + modulus - number % modulus) % modulus
-
-
 class Tile:
     """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
 
@@ -50,14 +45,6 @@ class Tile:
     @property
     def parts(self) -> Any:
         return 1 + ((self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "fp16x3"))
-
-    @property
-    def by_rows(self) -> Any:
-        return 1 * (self.p.TAP_ORDER == "rows")
-
-    @property
-    def spread(self) -> Any:
-        return 1 * (self.p.BANKS == "spread")
 
     @property
     def block_rows(self) -> Any:
@@ -133,16 +120,8 @@ class Tile:
         return 4 * self.m_tiles * self.n_tiles + read + 40
 
     @property
-    def pitch(self) -> Any:
-        width = self.layer.W
-        crowded = width % 32 < 12 or width % 32 > 24
-        return pick(self.spread * self.by_rows, following(width, 32, 12) if crowded else width, width)
-
-    @property
     def plane(self) -> Any:
-        words = self.in_rows * self.pitch
-        apart = pick(self.paired, following(words, 16, 4), following(words, 32, 8))
-        return pick(self.spread * (1 - self.by_rows), apart, words)
+        return self.in_rows * self.layer.W
 
     @property
     def x_words(self) -> Any:
@@ -151,7 +130,7 @@ class Tile:
     @property
     def shared_bytes(self) -> Any:
         w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 64 * self.parts
-        overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.pitch, 4) * 4
+        overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.layer.W, 4) * 4
         return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4)
 
 
@@ -165,8 +144,10 @@ def launch(p: Any, layer: ConvLayer) -> Launch:
 
 
 def holds_precision(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    allowed = [p.OPERANDS == operands for operands in EXACT[limits.precision]]
-    return sum(1 * each for each in allowed) > 0
+    holds: Any = False
+    for each in EXACT[limits.precision]:
+        holds = holds | (each == p.OPERANDS)
+    return holds
 
 
 def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -235,10 +216,6 @@ TEMPLATE = KernelTemplate(
             doc="threads of a block",
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
-        Parameter(name="TAP_ORDER", choices=("rows", "channels"), doc="what the terms of a step run along first"),
-        Parameter(
-            name="BANKS", choices=("packed", "spread"), doc="x in shared memory: packed, or padded against conflicts"
-        ),
         Parameter(name="MIN_BLOCKS", choices=(1, 2), doc="blocks resident at once; limits a thread's registers"),
         Parameter(name="SEQUENCE", choices=(1, 4, 16, 38), doc="sets of images that a block handles in turn"),
         Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
@@ -323,18 +300,6 @@ TEMPLATE = KernelTemplate(
             "next words",
             lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
             "a second buffer serves what comes next",
-        ),
-        Constraint(
-            "through channels",
-            lambda p, layer, limits: (Tile(p, layer).by_rows == 1) | (Tile(p, layer).word_c > 2),
-            "terms run through channels where there are more than two words of them",
-        ),
-        Constraint(
-            "spread already",
-            lambda p, layer, limits: (
-                (Tile(p, layer).spread == 0) | (Tile(p, layer).plane > Tile(p, layer).in_rows * layer.W)
-            ),
-            "x meets no bank twice already",
         ),
         Constraint(
             "shared memory",

@@ -23,7 +23,7 @@ from pocl_harness import CPU_LIMITS, build
 from tuner.errors import UsageError
 from tuner.layers import LAYERS, ConvLayer
 from tuner.render import render
-from tuner.space import Space, enumerate_space
+from tuner.space import Space, enumerate_space, enumerate_template
 from tuner.templates import (
     CUDA,
     OPENCL,
@@ -59,7 +59,8 @@ FAST = TEMPLATES["register_tile"].configuration(
         "VECTOR": 4,
     }
 )
-HOST_ONLY = {"grid", "threads"}  # the compiler does not see the launch, and no choice exceeds its own limit of threads
+# The compiler does not see the launch, nor the precision asked for; no choice exceeds its own limit of threads.
+HOST_ONLY = {"grid", "threads", "precision", "tensor cores"}
 DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
 HAS_NVCC = shutil.which("nvcc") is not None
 needs_nvcc = pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not installed")
@@ -112,6 +113,8 @@ def broken_by_constraint(template: KernelTemplate) -> dict[str, Broken]:
     found: dict[str, Broken] = {}
     for layer in SHAPES:
         for limits in (CPU_LIMITS, CUDA_LIMITS) if HAS_NVCC else (CPU_LIMITS,):
+            if limits.dialect not in template.dialects:
+                continue
             picks = {p.name: rng.integers(len(p.choices), size=count) for p in template.parameters}
             columns: dict[str, np.ndarray] = {}
             for parameter in template.parameters:
@@ -175,10 +178,31 @@ def test_compiler_gives_the_reason_when_a_constraint_breaks(name: str, tmp_path:
 @pytest.mark.parametrize("name", NAMES)
 def test_compiler_refuses_more_threads_than_a_block_may_have(name: str, tmp_path: Path) -> None:
     template = TEMPLATES[name]
-    configuration = template.configuration({"BLOCK_SHAPE": "1024x1"})
-    source = render(template, configuration, LAYERS["fa17/conv1"], CUDA).source
-    log = rejection(source.replace("#define BLOCK_X 1024", "#define BLOCK_X 2048"), CUDA, tmp_path)
+    source = render(template, template.configuration({}), LAYERS["fa17/conv1"], CUDA).source
+    log = rejection(re.sub(r"#define BLOCK_X \d+", "#define BLOCK_X 2048", source), CUDA, tmp_path)
     assert "a block has more threads than the device allows" in log
+
+
+@needs_nvcc
+def test_device_without_tensor_cores_is_told(tmp_path: Path) -> None:
+    template, layer = TEMPLATES["tensor_core"], LAYERS["sp18/conv2"]
+    configuration = enumerate_template(template, layer, CUDA_LIMITS).configuration(0)
+    assert template.violated(configuration, layer, CUDA_LIMITS) is None
+    broken = template.violated(configuration, layer, replace(CUDA_LIMITS, capability=75))
+    assert broken is not None
+    assert broken.name == "tensor cores"
+    assert broken.reason in nvcc(render(template, configuration, layer, CUDA).source, "sm_75", tmp_path)[1]
+
+
+@pytest.mark.parametrize(
+    ("precision", "rounded"),
+    [("fp32", set()), ("tf32", {"tf32"}), ("fp16", {"tf32", "fp16"}), ("bf16", {"tf32", "fp16", "bf16"})],
+)
+def test_operands_are_rounded_no_further_than_asked_for(precision: str, rounded: set[str]) -> None:
+    limits = replace(CUDA_LIMITS, precision=precision)
+    space = enumerate_template(TEMPLATES["tensor_core"], LAYERS["sp18/conv2"], limits)
+    operands = TEMPLATES["tensor_core"].parameters[0].choices
+    assert {operands[row] for row in set(space.rows[:, 0])} == rounded | {"tf32x3", "fp16x3", "fp16x4"}
 
 
 @needs_nvcc
@@ -245,7 +269,7 @@ def test_space_of_default_layer_is_large_and_enumerates_fast(limits: DeviceLimit
     started = time.process_time()
     space = enumerate_space(list(TEMPLATES.values()), LAYERS["sp18/conv2"], limits)
     assert time.process_time() - started < 2
-    assert 20_000 <= len(space) <= 300_000
+    assert 20_000 <= len(space) <= 1_000_000
 
 
 @pytest.mark.parametrize("limits", [CPU_LIMITS, CUDA_LIMITS], ids=[OPENCL, CUDA])
