@@ -21,6 +21,7 @@
 //             where |x|, |w| < 65504 and not tiny        fp16x4  one channel so in one word: 2 instructions, 4 products
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
 //   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns
+//   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 // Constraints: below, each with its reason.
 
@@ -55,7 +56,10 @@
 #define ROUNDS UP(TASKS, WARPS)
 #define SUMS (4 * M_TILES * N_TILES)
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
-#define REGISTERS (SUMS + OCTETS / 2 * READ_ROWS * PARTS * 4 + 40)
+#define FRAGMENT (2 * PARTS)
+#define KEEP_W (WEIGHTS == WEIGHTS_REGISTERS)
+#define KEPT (KEEP_W ? LAYER_K * N_TILES : 1)
+#define REGISTERS (SUMS + OCTETS / 2 * READ_ROWS * PARTS * 4 + KEPT * FRAGMENT + 40)
 
 #define PLANE (IN_ROWS * LAYER_W)
 #define RUN (ROWS == 0 ? PLANE : LAYER_W)   // words that lie together in x and here
@@ -63,7 +67,6 @@
 #define LOAD_WIDTH (RUN % 4 == 0 ? 4 : RUN % 2 == 0 ? 2 : 1)
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
-#define FRAGMENT (2 * PARTS)
 #define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
 #define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4)
 
@@ -89,6 +92,7 @@ REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
 REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal parts");
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
 REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
+REQUIRE(!KEEP_W || (STEPS == 1 && BLOCK_GROUPS == 1 && CHUNKS == 1), "registers keep the weights of one step and one group");
 REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
@@ -241,14 +245,19 @@ __device__ __forceinline__ void locate_column(int column, int *image, int *row, 
     *at = column % W_OUT;
 }
 
-// Add all staged terms' products to a task's sums. corners: of the lane's columns; w: the group's first fragment.
-__device__ __forceinline__ void multiply(float *sums, const unsigned *x, const int *corners, const unsigned *w,
-                                         const unsigned *offsets)
+// The lane's words of w for filter row p and 8 channels n of a step; w: the group's first fragment.
+__device__ __forceinline__ void read_w(unsigned *to, const unsigned *w, int step, int p, int n)
 {
-    const int lane = threadIdx.x % 32;
+    COPY(FRAGMENT, to, w + (((step * LAYER_K + p) * BLOCK_N_TILES + n) * 32 + threadIdx.x % 32) * FRAGMENT);
+}
+
+// Add all staged terms' products to a task's sums. corners: of the lane's columns; kept: words of w, if registers hold them.
+__device__ __forceinline__ void multiply(float *sums, const unsigned *x, const int *corners, const unsigned *w,
+                                         const unsigned (*kept)[FRAGMENT], const unsigned *offsets)
+{
     UNROLLED(UNROLL)
     for (int step = 0; step < STEPS; step++) {
-        const unsigned both = offsets[step * 4 + lane % 4];
+        const unsigned both = offsets[step * 4 + threadIdx.x % 4];
         const unsigned *near = x + (both & 0xffff), *far = x + (both >> 16);
         unsigned a[OCTETS / 2][READ_ROWS][PARTS][4];
         UNROLLED(OCTETS / 2)
@@ -271,8 +280,9 @@ __device__ __forceinline__ void multiply(float *sums, const unsigned *x, const i
         for (int p = 0; p < LAYER_K; p++)
             UNROLLED(N_TILES)
             for (int n = 0; n < N_TILES; n++) {
-                unsigned b[FRAGMENT];
-                COPY(FRAGMENT, b, w + (((step * LAYER_K + p) * BLOCK_N_TILES + n) * 32 + lane) * FRAGMENT);
+                unsigned read[FRAGMENT];
+                if (!KEEP_W) read_w(read, w, step, p, n);
+                const unsigned *b = KEEP_W ? kept[p * N_TILES + n] : read;
                 UNROLLED(PRODUCTS)
                 for (int product = 0; product < PRODUCTS; product++)
                     UNROLLED(OCTETS / 2)
@@ -332,6 +342,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         if (BUFFERS == 2 && i + 1 < SEQUENCE * CHUNKS && SET(i + 1) < sets)
             request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
 
+        unsigned kept[KEPT][FRAGMENT];
+        UNROLLED(KEPT)
+        for (int n = 0; KEEP_W && n < KEPT; n++)
+            read_w(kept[n], fragments, 0, n / N_TILES, n % N_TILES);
         UNROLLED(1)
         for (int round = 0; round < ROUNDS; round++) {
             const int task = round * WARPS + warp, group = task / COLUMN_TASKS, first = task % COLUMN_TASKS * TILE_COLUMNS;
@@ -346,7 +360,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                 UNROLLED(SUMS)
                 for (int j = 0; j < SUMS; j++)
                     sums[j] = 0.0f;
-            multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, offsets);
+            multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
             if (i % CHUNKS < CHUNKS - 1) continue;
 
             const int column = first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g);   // that this lane writes

@@ -117,7 +117,8 @@ class Tile:
     @property
     def registers(self) -> Any:
         read = self.octets // 2 * (self.p.TILE_ROWS + self.layer.K - 1) * self.parts * 4
-        return 4 * self.m_tiles * self.n_tiles + read + 40
+        kept = pick(self.p.WEIGHTS == "registers", self.layer.K * self.n_tiles, 1) * 2 * self.parts
+        return 4 * self.m_tiles * self.n_tiles + read + kept + 40
 
     @property
     def plane(self) -> Any:
@@ -179,6 +180,11 @@ def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return p.UNROLL * layer.K * tile.n_tiles * tile.m_tiles <= MAX_PRODUCTS
 
 
+def one_step(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.WEIGHTS == "shared") | ((tile.steps == 1) & (tile.block_groups == 1) & (tile.chunks == 1))
+
+
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
     return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
@@ -216,6 +222,11 @@ TEMPLATE = KernelTemplate(
             doc="threads of a block",
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
+        Parameter(
+            name="WEIGHTS",
+            choices=("shared", "registers"),
+            doc="w is read from shared memory for each task, or stays in registers",
+        ),
         Parameter(name="MIN_BLOCKS", choices=(1, 2), doc="blocks resident at once; limits a thread's registers"),
         Parameter(name="SEQUENCE", choices=(1, 4, 16, 38), doc="sets of images that a block handles in turn"),
         Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
@@ -296,6 +307,7 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.OPERANDS != "fp16x3") | (Tile(p, layer).staged_c % 2 == 0),
             "channels come in pairs here",
         ),
+        Constraint("kept weights", one_step, "registers keep the weights of one step and one group"),
         Constraint(
             "next words",
             lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
