@@ -99,6 +99,8 @@ def test_every_command_has_help(capsys):
         (["list"], ["does not exist"]),
         (["export", "--layer", "conv2", "-o", "x.h"], ["does not exist"]),
         (["export"], ["no study named"]),
+        (["run", "--layer", "conv2", "--precision", "fp8"], ["'fp8' is unknown", "fp32, tf32, fp16, bf16"]),
+        (["verify", "--study", "conv2"], ["does not exist", "tune run"]),
         (["verify", "--network", "lenet"], ["'lenet' is unknown", "sp18"]),
     ],
 )

@@ -168,6 +168,25 @@ def forward(network: Network, images: F32, conv: Conv | None = None) -> F32:
     x = images[:, np.newaxis]
     for stage in network.architecture.stages:
         x = stage.apply(x, network.weights[stage.key], conv or float32_conv)
+    return _dense(network, x)
+
+
+def classify_from(network: Network, layer: str, y: F32) -> Ids:
+    """Classify what a layer's kernel has computed: the rest of the network, on the CPU.
+
+    Shapes:
+        y ``(B, M, H_out, W_out)`` of the layer named ``conv1`` or ``conv2``; result ``(B,)``.
+    """
+    stages = network.architecture.stages
+    at = [stage.key for stage in stages].index(layer)
+    x = stages[at].apply(y, network.weights[layer], lambda computed, _: computed)
+    for stage in stages[at + 1 :]:
+        x = stage.apply(x, network.weights[stage.key])
+    ids: Ids = _dense(network, x).argmax(axis=1)
+    return ids
+
+
+def _dense(network: Network, x: F32) -> F32:
     x = x.reshape(len(x), -1)
     for i in range(1, len(network.architecture.hidden) + 2):
         x = x if i == 1 else np.maximum(x, 0)
@@ -207,7 +226,7 @@ def layer_weights(layer: ConvLayer) -> F32:
     Shapes:
         ``(M, C, K, K)`` float32.
     """
-    if _is_named(layer):
+    if has_network(layer):
         network, name = layer.name.split("/")
         return load_network(network).weights[name]
     w = np.random.default_rng(SEED).standard_normal(layer.w_shape, np.float32)
@@ -243,7 +262,7 @@ def layer_input(layer: ConvLayer, dataset: Dataset, images: int | slice | None =
 
 def stage_before(layer: ConvLayer) -> tuple[Stage, F32] | None:
     """Return the stage whose output a layer reads, with its trained filter bank; None if it reads images."""
-    if not _is_named(layer):
+    if not has_network(layer):
         return None
     name, key = layer.name.split("/")
     stages = ARCHITECTURES[name].stages
@@ -266,5 +285,6 @@ def _stack(dataset: Dataset, which: Ids, layer: ConvLayer) -> F32:
     return x
 
 
-def _is_named(layer: ConvLayer) -> bool:
+def has_network(layer: ConvLayer) -> bool:
+    """Tell whether a layer belongs to one of the networks: a shape of the user's own does not."""
     return LAYERS.get(layer.name) == layer.with_batch(FULL_BATCH)

@@ -16,12 +16,15 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
 from tuner.errors import Crashed, DeviceError, Rejected, TimedOut, TunerError, WrongResult
 from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
+
+if TYPE_CHECKING:
+    from tuner.agreement import Agreement
 
 T = TypeVar("T")
 PR_SET_PDEATHSIG = 1
@@ -131,6 +134,14 @@ def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: floa
     return ends
 
 
+def _agreement(spec: BenchSpec, task: Task) -> Agreement:
+    from tuner.agreement import agreement_of
+    from tuner.measure import Trial
+
+    shop = _prepared(spec)
+    return agreement_of(Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds), spec.data)
+
+
 def _text(error: Rejected) -> str:
     return str(error) if error.text == str(error) else f"{error}\n{error.text}"
 
@@ -238,6 +249,17 @@ class Worker:
             return self._call(_finals, self.spec, list(tasks), rounds, seconds, limit=limit)
         except (FutureTimeout, ProcessExpired, TunerError):
             return []
+
+    def agreement(self, task: Task) -> Agreement | None:
+        """Classify images with a configuration as its layer's kernel; None if it fails or the layer has no network."""
+        from tuner.networks import has_network
+
+        if not has_network(self.spec.layer):
+            return None
+        try:
+            return self._call(_agreement, self.spec, task, limit=PREPARE_SECONDS)
+        except (FutureTimeout, ProcessExpired, TunerError):
+            return None
 
     def health(self) -> float | None:
         """Return the canary's seconds in a fresh or used worker, or None when it could not be timed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,13 +29,22 @@ def doctor(as_json: bool) -> None:
 
 @click.command()
 @click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network (repeatable).")
+@click.option("--study", metavar="STUDY", help="Classify with this study's winner as its layer's kernel instead.")
 @options.data
+@options.templates
+@options.storage
 @options.as_json
-def verify(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
-    """Print each network's accuracy on the first 10, 100, 1,000 and 10,000 test images."""
-    from tuner.cli.verify import verify_networks
+def verify(names: tuple[str, ...], study: str | None, data: Path | None, as_json: bool, **rest: Any) -> None:
+    """Print each network's accuracy on the first 10, 100, 1,000 and 10,000 test images.
 
-    verify_networks(names, data, as_json)
+    With --study: how many images get the class that the FP32 network gives them when the winner computes its layer.
+    """
+    from tuner.cli.verify import verify_networks, verify_study
+
+    if study:
+        verify_study(study, rest["storage"], options.chosen_templates(rest["templates"]), as_json)
+    else:
+        verify_networks(names, data, as_json)
 
 
 @click.command()

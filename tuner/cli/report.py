@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -53,7 +54,10 @@ def _print_best(report: Report) -> None:
     click.echo()
     echo_wrapped(f"{winner.configuration.template}: {given}")
     if winner.max_error is not None:
-        click.echo(f"largest error {winner.max_error:.2g}, checked on {progress.layer.y_size:,} elements")
+        allowed = f", allowed {report.tolerance:.2g}" if report.tolerance else ""
+        click.echo(f"largest error {winner.max_error:.2g}{allowed}, checked on {progress.layer.y_size:,} elements")
+    if report.agreement:
+        echo_wrapped(str(report.agreement))
     click.echo()
 
 
@@ -135,6 +139,8 @@ def report_json(report: Report) -> dict[str, Any]:
             {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, progress)}
             for each in report.best
         ],
+        "tolerance": report.tolerance,
+        "agreement": asdict(report.agreement) if report.agreement else None,
         "baselines": [result_json(result, progress) for result in report.baselines],
         "outcomes": dict(progress.outcomes),
         "health": list(report.health),

@@ -1,14 +1,52 @@
-"""``tune verify``: the networks' accuracy, beside the course's."""
+"""``tune verify``: the networks' accuracy, beside the course's, or with a study's winner as a layer's kernel."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tuner.cli.text import print_json, table
 from tuner.dataset import load_test_split
-from tuner.networks import ARCHITECTURES, COUNTS, accuracy, load_network
+from tuner.errors import TunerError, UsageError
+from tuner.exporting import compile_one, spec_of, task_for, template_of, verified_best
+from tuner.networks import ARCHITECTURES, COUNTS, accuracy, has_network, load_network
+from tuner.render import render
+from tuner.storage import Store
+from tuner.worker import Worker
+
+if TYPE_CHECKING:
+    from tuner.templates import KernelTemplate
+
+
+def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...], as_json: bool) -> None:
+    """Classify the batch's images with a study's winner as its layer's kernel, and print the class agreement.
+
+    Raises:
+        UsageError: No such study, no verified winner, its device is not here, or its layer has no network.
+        TunerError: The winner fails.
+    """
+    with Store.open(storage, create=False) as store:
+        handle = store.find_study(study)
+        best, spec = verified_best(handle), spec_of(handle)
+    if not has_network(spec.layer):
+        raise UsageError(
+            f"study '{handle.name}': a layer of your own has no network to classify with; give a named one"
+        )
+    template = template_of(best, templates)
+    with Worker(spec) as worker:
+        rendered = render(template, best.configuration, spec.layer, worker.facts.limits.dialect)
+        binary, _ = compile_one(worker, rendered)
+        agreement = worker.agreement(task_for(template, best, rendered, binary, spec))
+    if agreement is None:
+        raise TunerError(f"study '{handle.name}': its winner failed when run once more; tune replay says how")
+    if as_json:
+        print_json(asdict(agreement))
+    else:
+        click.echo(f"{handle.name}: {best.configuration.template}")
+        click.echo(str(agreement))
 
 
 def verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:

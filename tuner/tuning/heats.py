@@ -52,7 +52,7 @@ def _standings(run: Run, settled: frozenset[str]) -> tuple[Standing, ...]:
 
 def _heat(run: Run, chosen: Sequence[Result]) -> bool:
     """Measure ``chosen`` interleaved and take their new results in; False when the worker could not."""
-    tasks = [task for result in chosen if (task := _task(run, result)) is not None]
+    tasks = [task for result in chosen if (task := task_of(run, result)) is not None]
     if len(tasks) != len(chosen):
         return False
     ends = run.worker.finals(tasks, ROUNDS, SECONDS)
@@ -64,7 +64,8 @@ def _heat(run: Run, chosen: Sequence[Result]) -> bool:
     return True
 
 
-def _task(run: Run, result: Result) -> Task | None:
+def task_of(run: Run, result: Result) -> Task | None:
+    """Return the task that measures a result again, or None if it does not compile any more."""
     template = run.space.template(result.configuration.template)
     rendered = render(template, result.configuration, run.options.layer, run.facts.limits.dialect)
     try:

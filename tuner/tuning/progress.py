@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tuner.agreement import Agreement
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result
 
@@ -81,6 +82,8 @@ class Report:
         best: The five best, the winner first; those within the noise of it are ``tied``.
         baselines: Every named baseline that was measured, in the templates' order.
         failed: Results of this run that are not ``ok``.
+        tolerance: The largest absolute error that a correct kernel may have at this precision.
+        agreement: What the network makes of the winner, where its factors are rounded.
     """
 
     progress: Progress
@@ -90,6 +93,8 @@ class Report:
     failed: tuple[Result, ...]
     costs: Costs
     health: tuple[str, ...] = ()
+    tolerance: float | None = None
+    agreement: Agreement | None = None
 
     @property
     def winner(self) -> Result | None:

@@ -7,6 +7,7 @@ from collections import deque
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 
+from tuner.agreement import Agreement
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.errors import Rejected, UsageError
 from tuner.protocol import BenchFacts, Task, Verdict, ragged_batches
@@ -19,10 +20,10 @@ from tuner.storage import LAUNCH, Store, StudyHandle, Writer, foresee
 from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
 from tuner.tuning.fingerprint import fingerprint, study_key
-from tuner.tuning.heats import settle
+from tuner.tuning.heats import settle, task_of
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
-from tuner.tuning.progress import Costs, Observer, Progress, Report
+from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
 from tuner.tuning.supply import Supply
 from tuner.worker import Worker
 
@@ -116,6 +117,7 @@ class Run:
                 self._begun = time.monotonic()
                 reason = self._search_or_interrupt()
                 best = settle(self) if reason != "interrupted" else settle(self, heats=0)
+            agreement = self._agreement(best)
             self.handle.note()
         finally:
             self.compiler.close()
@@ -128,7 +130,16 @@ class Run:
             failed=tuple(result for result in self.new.values() if not result.ok),
             costs=self.costs,
             health=tuple(self.health),
+            tolerance=self.facts.tolerance,
+            agreement=agreement,
         )
+
+    def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
+        """Let the network judge a winner whose factors are rounded."""
+        if self.options.precision == "fp32" or not best or not best[0].winner:
+            return None
+        task = task_of(self, best[0].result)
+        return self.worker.agreement(task) if task else None
 
     def _search_or_interrupt(self) -> str:
         with interruptible(self.observer.says) as self._interrupt:
