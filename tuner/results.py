@@ -128,7 +128,8 @@ class Environment:
         device: The name the user gives: ``cuda:0``, ``cpu``.
         model: What the driver calls it: ``NVIDIA H200``.
         toolkit: Compiler and its version, with the options used.
-        peak_flops, peak_bytes: Ceilings for the roofline in FLOP/s and bytes/s; None until known.
+        peak_flops, peak_bytes: Ceilings for the roofline in FLOP/s (FP32 multiply-adds) and bytes/s; None until known.
+        peak_tf32, peak_fp16: The same of tensor cores, by ``mma.sync``; None where there are none.
     """
 
     device: str
@@ -140,6 +141,8 @@ class Environment:
     host: str = ""
     peak_flops: float | None = None
     peak_bytes: float | None = None
+    peak_tf32: float | None = None
+    peak_fp16: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,27 @@
-"""The roofline: the least time a layer can take on a device, and which of the device's ceilings sets it."""
+"""The roofline: the least time a layer can take on a device, and which of the device's ceilings sets it.
+
+The arithmetic ceiling depends on what multiplies: FP32 multiply-adds, or tensor cores with one, two or three products
+for each of the layer's. Tensor cores' peaks are those of ``mma.sync``; bytes are those of FP32 x, w and y in any case.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tuner.layers import ConvLayer
 from tuner.results import Environment
+from tuner.templates import Choice, Configuration
 
-MEMORY, FMA = "memory", "FMA"
+MEMORY, FMA, TENSOR = "memory", "FMA", "tensor cores"
+OPERANDS = "OPERANDS"  # the parameter by which a template says what its tensor cores multiply
+PRODUCTS = {"tf32x3": ("tf32", 3), "fp16x2": ("fp16", 2), "tf32": ("tf32", 1), "fp16": ("fp16", 1), "bf16": ("fp16", 1)}
+AS_EXACT = {  # the operands that a study of a precision may multiply
+    "fp32": ("fp32", "tf32x3", "fp16x2"),
+    "tf32": ("fp32", "tf32x3", "fp16x2", "tf32"),
+    "fp16": ("fp32", "tf32x3", "fp16x2", "tf32", "fp16"),
+    "bf16": ("fp32", "tf32x3", "fp16x2", "tf32", "fp16", "bf16"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +29,8 @@ class Roof:
     """A layer's bound on a device.
 
     Attributes:
-        seconds: No kernel is faster.
-        wall: The ceiling that sets it.
+        seconds: No kernel with these operands is faster.
+        wall: The ceiling that sets it: memory, FMA or tensor cores.
     """
 
     seconds: float
@@ -27,13 +41,37 @@ class Roof:
         return self.seconds / seconds
 
 
-def roof(layer: ConvLayer, environment: Environment) -> Roof | None:
-    """Return the bound: the larger of fewest bytes at the memory's rate and FLOP at the arithmetic peak.
+def roof(layer: ConvLayer, environment: Environment, operands: str = "fp32") -> Roof | None:
+    """Return the bound: the larger of fewest bytes at the memory's rate and FLOP at the operands' peak.
 
     None while the device's ceilings are not known.
+
+    Args:
+        operands: ``fp32`` for multiply-adds, else a choice of ``PRODUCTS``; without tensor cores all are multiply-adds.
     """
-    flops, rate = environment.peak_flops, environment.peak_bytes
+    rate, (flops, wall) = environment.peak_bytes, _arithmetic(environment, operands)
     if not flops or not rate:
         return None
-    seconds = layer.floor_seconds(rate, flops)
-    return Roof(seconds=seconds, wall=MEMORY if layer.least_bytes / rate >= layer.flop / flops else FMA)
+    by_memory, by_arithmetic = layer.least_bytes / rate, layer.flop / flops
+    return Roof(seconds=max(by_memory, by_arithmetic), wall=MEMORY if by_memory >= by_arithmetic else wall)
+
+
+def _arithmetic(environment: Environment, operands: str) -> tuple[float | None, str]:
+    kind, products = PRODUCTS.get(operands, ("", 1))
+    peak = {"tf32": environment.peak_tf32, "fp16": environment.peak_fp16}.get(kind)
+    return (peak / products, TENSOR) if peak else (environment.peak_flops, FMA)
+
+
+def operands_of(configuration: Configuration) -> str:
+    """Return what a configuration multiplies: its template's ``OPERANDS``, or FP32 by multiply-adds."""
+    chosen = str(configuration.as_dict().get(OPERANDS, "fp32"))
+    return chosen if chosen in PRODUCTS else "fp32"
+
+
+def least_roof(
+    layer: ConvLayer, environment: Environment, precision: str, choices: Iterable[Choice] = ()
+) -> Roof | None:
+    """Return the lowest bound of what a study may multiply: FP32, and those of ``choices`` that are exact enough."""
+    allowed = {"fp32", *(choice for choice in choices if choice in PRODUCTS)} & set(AS_EXACT.get(precision, ("fp32",)))
+    roofs = [each for name in sorted(map(str, allowed)) if (each := roof(layer, environment, name))]
+    return min(roofs, key=lambda each: each.seconds, default=None)

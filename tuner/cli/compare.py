@@ -115,10 +115,11 @@ def _bars(done: Comparison) -> list[Bar]:
     from tuner.charts import Bar
     from tuner.cli.text import milliseconds
 
-    bars = []
-    if done.roof:
-        floor = done.roof.seconds
-        bars.append(Bar(label=f"floor ({done.roof.wall})", value=floor, text=f"{milliseconds(floor)} ms", kind="floor"))
+    bars = [
+        Bar(label=f"floor ({each.wall})", value=each.seconds, text=f"{milliseconds(each.seconds)} ms", kind="floor")
+        for each in dict.fromkeys((done.roof, done.own_roof))
+        if each
+    ]
     for row in done.rows:
         if row.measurement:
             text = f"{milliseconds(row.measurement.median)} ms"
@@ -190,6 +191,8 @@ def comparison_json(done: Comparison) -> dict[str, Any]:
         "trial": done.trial,
         "floor_ms": 1e3 * done.roof.seconds if done.roof else None,
         "wall": done.roof.wall if done.roof else None,
+        "own_floor_ms": 1e3 * done.own_roof.seconds if done.own_roof else None,
+        "own_wall": done.own_roof.wall if done.own_roof else None,
         "rows": [_row_json(row, done) for row in done.rows],
         "notes": list(done.notes),
     }

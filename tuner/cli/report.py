@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tuner.cli.options import DEFAULT_STORAGE
-from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, spread, table, times
+from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
 from tuner.exporting import header_name
 from tuner.results import Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
@@ -17,6 +17,7 @@ from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 REASONS = {
     "trials": "all trials asked for are done",
     "time": "the time is up",
+    "floor": "the best has reached the share of the floor asked for",
     "exhausted": "space exhausted: every valid configuration has been tried",
     "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
 }
@@ -54,7 +55,23 @@ def _print_best(report: Report) -> None:
     echo_wrapped(f"{winner.configuration.template}: {given}")
     if winner.max_error is not None:
         click.echo(f"largest error {winner.max_error:.2g}, checked on {progress.layer.y_size:,} elements")
+    if line := floor_line(progress, winner):
+        echo_wrapped(line)
     click.echo()
+
+
+def floor_line(progress: Progress, result: Result) -> str:
+    """Return a result's share of its floor and which wall it is at; nothing while the ceilings are not known."""
+    bound, machine = progress.roof_of(result), progress.environment
+    if bound is None:
+        return ""
+    peaks = [f"memory {rate(machine.peak_bytes, 'B/s')}", f"FMA {rate(machine.peak_flops, 'FLOP/s')}"]
+    if machine.peak_tf32 and machine.peak_fp16:
+        peaks.append(f"tensor cores {rate(machine.peak_tf32, '')}/{rate(machine.peak_fp16, 'FLOP/s')} TF32/FP16")
+    return (
+        f"{percent(progress.share_of_floor(result))} of its floor, {milliseconds(bound.seconds)} ms, set by "
+        f"{bound.wall} ({', '.join(peaks)})"
+    )
 
 
 def _row(standing: Standing, progress: Progress) -> tuple[str, ...]:
@@ -69,7 +86,7 @@ def speed(result: Result, progress: Progress) -> tuple[str, ...]:
         milliseconds(seconds),
         spread(result),
         gigaflops(progress.layer.flop, seconds),
-        percent(progress.share_of_floor(seconds)),
+        percent(progress.share_of_floor(result)),
         times(progress.naive / seconds if progress.naive else None),
     )
 
@@ -129,7 +146,8 @@ def report_json(report: Report) -> dict[str, Any]:
         "reused": progress.reused,
         "known_before": progress.known,
         "valid_configurations": progress.space,
-        "floor_ms": None if progress.floor is None else 1e3 * progress.floor,
+        "floor_ms": None if progress.floor is None else 1e3 * progress.floor.seconds,
+        "wall": None if progress.floor is None else progress.floor.wall,
         "naive_ms": None if progress.naive is None else 1e3 * progress.naive,
         "best": [
             {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, progress)}
@@ -173,6 +191,7 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
             "samples": len(result.measurement.samples),
             "pruned": result.measurement.pruned,
             "gflops": progress.layer.flop / result.seconds / 1e9 if result.ok else None,
-            "share_of_floor": progress.share_of_floor(result.seconds) if result.ok else None,
+            "share_of_floor": progress.share_of_floor(result),
+            "wall": bound.wall if (bound := progress.roof_of(result)) else None,
         }
     return plain

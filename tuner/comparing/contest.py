@@ -25,7 +25,7 @@ from tuner.protocol import BenchSpec, Task, Verdict
 from tuner.reference import Precision
 from tuner.render import render
 from tuner.results import OK, Measurement, Result
-from tuner.roofline import roof
+from tuner.roofline import operands_of, roof
 from tuner.templates import Configuration, KernelTemplate
 from tuner.worker import Worker
 
@@ -113,7 +113,8 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         study=best.study,
         trial=best.trial,
         rows=rows,
-        roof=roof(asked.layer, worker.facts.environment),
+        roof=roof(asked.layer, worker.facts.environment, asked.precision),
+        own_roof=roof(asked.layer, worker.facts.environment, operands_of(best.result.configuration)),
         pytorch=pytorch,
         notes=_notes(best, worker),
     )

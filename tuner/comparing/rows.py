@@ -80,7 +80,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All rows, ours first; what PyTorch it was, or the line that says why there is none."""
+    """All rows, ours first; what PyTorch it was, or the line that says why there is none.
+
+    Attributes:
+        roof: The layer's floor by the precision's own peak: multiply-adds for FP32.
+        own_roof: The floor of what our configuration multiplies: tensor cores' for a template that uses them.
+    """
 
     layer: ConvLayer
     precision: Precision
@@ -89,6 +94,7 @@ class Comparison:
     trial: int | None
     rows: tuple[Row, ...]
     roof: Roof | None
+    own_roof: Roof | None
     pytorch: str
     notes: tuple[str, ...] = ()
 

@@ -19,6 +19,7 @@ from tuner.storage import LAUNCH, Store, StudyHandle, Writer, foresee
 from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
 from tuner.tuning.fingerprint import fingerprint, study_key
+from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.heats import settle
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
@@ -95,6 +96,7 @@ class Run:
             space=len(space),
             trials=options.trials,
             seconds=options.seconds,
+            precision=options.precision,
             known=len(self.results),
             reused=sum(result.reused for result in self.results.values()),
         )
@@ -152,7 +154,7 @@ class Run:
             if not self.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
             for candidate in self._compiled():
-                if self._budget_spent() in ("time", "interrupted"):
+                if self._budget_spent() in ("time", "interrupted", "floor"):
                     break
                 self._finish(candidate)
         return reason
@@ -165,7 +167,7 @@ class Run:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
             return "trials"
-        return ""
+        return "floor" if near_floor(self.options, self.progress) else ""
 
     def _fill(self) -> None:
         """Keep the compilers busy: claim what the supply gives, and submit it."""
