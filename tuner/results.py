@@ -66,11 +66,17 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What the compiled kernel uses per thread (registers, local bytes) and per block (shared bytes)."""
+    """What the compiled kernel uses per thread (registers, local bytes) and per block (shared bytes).
+
+    Attributes:
+        local_bytes: Of a thread's stack in device memory: spilled registers, and arrays that could not be kept in some.
+        occupancy: Share of a multiprocessor's warps that its resident blocks are; None off CUDA.
+    """
 
     registers: int | None = None
     local_bytes: int | None = None
     shared_bytes: int | None = None
+    occupancy: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

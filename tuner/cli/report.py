@@ -11,7 +11,7 @@ import click
 from tuner.cli.options import DEFAULT_STORAGE
 from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
 from tuner.exporting import header_name
-from tuner.results import Result
+from tuner.results import Resources, Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 
 REASONS = {
@@ -58,6 +58,17 @@ def _print_best(report: Report) -> None:
     if line := floor_line(progress, winner):
         echo_wrapped(line)
     click.echo()
+
+
+def resources_line(used: Resources) -> str:
+    """Return what a kernel uses of its device, in one line; what is not known there is left out."""
+    parts = (
+        (used.registers, f"registers {used.registers}"),
+        (used.shared_bytes, f"shared {used.shared_bytes or 0:,} bytes"),
+        (used.local_bytes, f"local {used.local_bytes or 0:,} bytes (spilled registers, arrays)"),
+        (used.occupancy, f"occupancy {percent(used.occupancy)}"),
+    )
+    return ", ".join(text for value, text in parts if value is not None)
 
 
 def floor_line(progress: Progress, result: Result) -> str:
@@ -181,6 +192,7 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
         "registers": result.resources.registers,
         "shared_bytes": result.resources.shared_bytes,
         "local_bytes": result.resources.local_bytes,
+        "occupancy": result.resources.occupancy,
         "text": result.text or None,
     }
     if result.measurement:

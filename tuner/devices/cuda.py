@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
 import numpy as np
 
 from tuner.devices.base import Array, Buffer, Kernel, wait_until
+from tuner.devices.occupancy import Multiprocessor, occupancy
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
 from tuner.results import Environment, Resources, Telemetry
 from tuner.templates import CUDA, DeviceLimits, Launch
 
 OPTIONS = ("-O3", "-std=c++17")
 STATIC_SHARED = 48 * 1024
+FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
 ELSE = "or use --device cpu"
 
 
@@ -159,6 +162,7 @@ class CudaDevice:
             warp=get(attribute.WARP_SIZE),
             capability=10 * major + minor,
         )
+        self._multiprocessor = _multiprocessor(attribute, get, self.limits)
         self.cache_bytes = get(attribute.L2_CACHE_SIZE)
         self.memory_bytes = device.total_memory()
         self.timer_resolution = 1e-6
@@ -189,7 +193,14 @@ class CudaDevice:
             raise OutOfResources(f"module does not load: {error}", str(error)) from None
         kernel = CudaKernel(module, entry, launch)
         self._fit(kernel, launch)
+        kernel.resources = replace(kernel.resources, occupancy=self._occupancy(kernel.resources, launch))
         return kernel
+
+    def _occupancy(self, used: Resources, launch: Launch) -> float | None:
+        if self._multiprocessor is None or used.registers is None or used.shared_bytes is None:
+            return None
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        return occupancy(self._multiprocessor, threads, used.registers, used.shared_bytes)
 
     def _fit(self, kernel: CudaKernel, launch: Launch) -> None:
         attribute = self._cuda.function_attribute
@@ -247,6 +258,19 @@ def _driver_version(cuda: Any) -> str:
     except Exception:
         version = cuda.get_driver_version()
         return f"CUDA {version // 1000}.{version % 1000 // 10}"
+
+
+def _multiprocessor(attribute: Any, get: Any, limits: DeviceLimits) -> Multiprocessor | None:
+    """Return what a multiprocessor has, or None where this PyCUDA cannot ask for it."""
+    if limits.capability < FIRST_KNOWN or not hasattr(attribute, "MAX_BLOCKS_PER_MULTIPROCESSOR"):
+        return None  # older cards give shared memory out in other units
+    return Multiprocessor(
+        threads=get(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
+        blocks=get(attribute.MAX_BLOCKS_PER_MULTIPROCESSOR),
+        registers=get(attribute.MAX_REGISTERS_PER_MULTIPROCESSOR),
+        block_registers=limits.registers,
+        shared_bytes=get(attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+    )
 
 
 def _shared_optin(cuda: Any, device: Any) -> int:

@@ -115,6 +115,8 @@ def attributes_of(result: Result, environment: Environment, layer: ConvLayer) ->
         "baseline": result.baseline or None,
         "registers": result.resources.registers,
         "shared_bytes": result.resources.shared_bytes,
+        "local_bytes": result.resources.local_bytes,
+        "occupancy": result.resources.occupancy,
         "max_error": result.max_error,
         "fingerprint": result.fingerprint,
         "compile_seconds": round(result.costs.compile, 6),
