@@ -70,7 +70,7 @@ def test_variant_has_its_format_precision_and_tf32_switch(torch, spec, variant):
     wanted = f"conv2d {kinds[variant.precision]} {layout} {layout} tf32={variant.precision == 'tf32'} on cuda:0"
     convolutions = [line for line in torch.LOG if line.startswith("conv2d")]
     assert set(convolutions) == {wanted}
-    assert ("compile convolution_" + variant.precision + " max-autotune" in torch.LOG) == variant.compiled
+    assert ("compile convolution_" + variant.precision + " max-autotune-no-cudagraphs" in torch.LOG) == variant.compiled
     assert (error == 0) == (variant.precision in ("fp32", "tf32"))
     assert error < {"fp16": 0.02, "bf16": 0.1}.get(variant.precision, 1e-9)
 
@@ -280,7 +280,7 @@ def test_comparison_without_pytorch_prints_the_rest_and_how_to_install_it(capsys
 
 
 @pytest.mark.gpu
-def test_cudnn_of_every_precision_is_timed_and_fp32_holds_its_tolerance(capsys, tmp_path):
+def test_cudnn_of_every_precision_is_timed_and_as_exact_as_it_should_be(capsys, tmp_path):
     pytest.importorskip("torch")
     store = f"sqlite:///{tmp_path}/t.db"
     shape = ("--layer", "sp18/conv2", "--batch", "1000", "--device", "cuda:0", "--storage", store)
@@ -296,4 +296,3 @@ def test_cudnn_of_every_precision_is_timed_and_fp32_holds_its_tolerance(capsys, 
             row = rows[f"cuDNN {precision} {layout}"]
             print(row["name"], row["median_ms"], row["ratio_to_ours"], row["relative_error"], row["within_tolerance"])
             assert row["relative_error"] < {"FP32": 1e-5, "TF32": 5e-3, "FP16": 5e-3, "BF16": 5e-2}[precision]
-        assert rows[f"cuDNN FP32 {layout}"]["within_tolerance"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import random
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,8 @@ from test_faults import LAYER
 from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
 from tuner.cli import _run
+from tuner.compiler import Compiler, _compile
+from tuner.devices.cuda import OPTIONS, WARN_SPILLS, spilled_bytes
 from tuner.devices.occupancy import Multiprocessor, occupancy, resident_blocks
 from tuner.errors import TunerError
 from tuner.profiling import find_ncu, profile
@@ -64,7 +67,7 @@ def test_occupancy_is_what_nvidia_calculates(tmp_path):
 
 
 def test_occupancy_is_stored_and_shown(tmp_path, capsys):
-    used = Resources(registers=96, local_bytes=16, shared_bytes=20_480, occupancy=0.3125)
+    used = Resources(registers=96, local_bytes=16, shared_bytes=20_480, occupancy=0.3125, spill_bytes=0)
     store = tmp_path / "t.db"
     with Store.open(store) as opened:
         handle = opened.study(toy_key(), ENVIRONMENT, TEMPLATES)
@@ -72,9 +75,48 @@ def test_occupancy_is_stored_and_shown(tmp_path, capsys):
         assert handle.results()[0].resources == used
     assert _run(["show", "conv2", "--storage", str(store)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "registers 96, shared 20,480 bytes, local 16 bytes (spilled registers, arrays), occupancy 31%" in shown
+    assert "registers 96, shared 20,480 bytes, local 16 bytes, spilled 0 bytes, occupancy 31%" in shown
     assert _run(["show", "conv2", "--storage", str(store), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["trials"][0]["occupancy"] == 0.3125
+
+
+SPILLING = """
+extern "C" __global__ void __launch_bounds__(1024, 2) conv_forward(float *y, int n)
+{
+    float a[64];
+#pragma unroll
+    for (int i = 0; i < 64; i++) a[i] = y[i * n + threadIdx.x];
+    for (int k = 0; k < n; k++)
+#pragma unroll
+        for (int i = 0; i < 64; i++) a[i] = a[i] * a[(i + 7) % 64] + 1.0f;
+#pragma unroll
+    for (int i = 0; i < 64; i++) y[i * n + threadIdx.x] = a[i];
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+def test_spills_are_read_from_what_the_compiler_says(tmp_path):
+    source = tmp_path / "spill.cu"
+    logs = []
+    for text in (SPILLING, SPILLING.replace("1024, 2", "128, 1")):
+        source.write_text(text)
+        command = ["nvcc", "-cubin", "-arch=sm_90", *OPTIONS, *WARN_SPILLS, str(source), "-o", str(tmp_path / "out")]
+        logs.append(subprocess.run(command, capture_output=True, text=True, check=True).stderr)
+    assert spilled_bytes(logs[0]) > 100
+    assert (logs[1], spilled_bytes(logs[1])) == ("", 0)
+
+
+def test_spills_are_kept_with_the_cached_binary(tmp_path, monkeypatch):
+    monkeypatch.setattr("tuner.devices.compile_with_spills", lambda environment, source: (b"binary", 24))
+    monkeypatch.setenv("TUNER_CACHE_DIR", str(tmp_path))
+    fresh = _compile(ENVIRONMENT, "source", 5.0)
+    compiler = Compiler(ENVIRONMENT, 1)
+    try:
+        cached = compiler.submit("source").result()
+    finally:
+        compiler.close()
+    assert (fresh.spill_bytes, cached.spill_bytes, cached.binary, cached.seconds) == (24, 24, b"binary", 0.0)
 
 
 # --- counters ----------------------------------------------------------------------------------------------------

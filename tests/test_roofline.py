@@ -19,7 +19,7 @@ from tuner.devices import open_device
 from tuner.errors import UsageError
 from tuner.layers import find_layer
 from tuner.results import Measurement
-from tuner.roofline import AS_EXACT, PRODUCTS, least_roof, operands_of, roof
+from tuner.roofline import exact_enough, least_roof, operands_of, products_of, roof
 from tuner.storage import Store
 from tuner.templates import Configuration
 from tuner.tuning import Progress, RunOptions
@@ -38,7 +38,8 @@ def with_operands(operands: str) -> Configuration:
     [
         ("fp32", 3.271, "FMA"),
         ("tf32x3", 1.543, "tensor cores"),
-        ("fp16x2", 0.514, "tensor cores"),
+        ("fp16x3", 0.772, "tensor cores"),
+        ("fp16x4", 1.029, "tensor cores"),
         ("tf32", 0.514, "tensor cores"),
         ("fp16", 0.2912, "memory"),
         ("bf16", 0.2912, "memory"),
@@ -53,7 +54,7 @@ def test_floor_follows_what_is_multiplied(operands, milliseconds, wall):
 
 def test_without_tensor_cores_every_floor_is_multiply_adds():
     plain = replace(CARD, peak_tf32=None, peak_fp16=None)
-    assert {roof(CONV2, plain, operands) for operands in ("fp32", *PRODUCTS)} == {roof(CONV2, plain)}
+    assert {roof(CONV2, plain, operands) for operands in ("fp32", "tf32x3", "fp16x4", "bf16")} == {roof(CONV2, plain)}
     assert roof(CONV2, replace(CARD, peak_bytes=None)) is None
     assert operands_of(toy_configuration(1)) == "fp32"
 
@@ -63,9 +64,13 @@ def test_exact_enough_operands_are_the_templates_own():
 
     template = builtin_templates()["tensor_core"]
     (choices,) = [each.choices for each in template.parameters if each.name == "OPERANDS"]
-    assert set(choices) == set(PRODUCTS)
+    assert all(products_of(choice) for choice in choices)
     exact = template.launch.__globals__["EXACT"]
-    assert {name: {"fp32", *names} for name, names in exact.items()} == {k: set(v) for k, v in AS_EXACT.items()}
+    for precision, allowed in exact.items():
+        assert [choice for choice in choices if exact_enough(choice, precision)] == [
+            choice for choice in choices if choice in allowed
+        ]
+        assert exact_enough("fp32", precision)
 
 
 def test_least_floor_counts_only_what_the_precision_allows():
@@ -122,7 +127,12 @@ def test_trials_of_a_store_of_version_one_are_read_and_added_to(tmp_path):
         handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
         handle.record(toy_ok(1))
     with sqlite3.connect(path) as db:
-        for name, column in (("environment", "peak_tf32"), ("environment", "peak_fp16"), ("result", "occupancy")):
+        for name, column in (
+            ("environment", "peak_tf32"),
+            ("environment", "peak_fp16"),
+            ("result", "occupancy"),
+            ("result", "spill_bytes"),
+        ):
             db.execute(f"alter table tuner_{name} drop column {column}")
         db.execute("update tuner_schema set version = 1")
     db.close()

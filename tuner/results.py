@@ -70,6 +70,7 @@ class Resources:
 
     Attributes:
         local_bytes: Of a thread's stack in device memory: spilled registers, and arrays that could not be kept in some.
+        spill_bytes: Stores of spilled registers in a thread's code, by ptxas; None where it did not say.
         occupancy: Share of a multiprocessor's warps that its resident blocks are; None off CUDA.
     """
 
@@ -77,6 +78,7 @@ class Resources:
     local_bytes: int | None = None
     shared_bytes: int | None = None
     occupancy: float | None = None
+    spill_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,9 @@ from tuner.storage import Store
 from tuner.worker import Worker
 
 if TYPE_CHECKING:
+    from tuner.compiler import Compiled
     from tuner.protocol import BenchSpec, Verdict
-    from tuner.results import Result
+    from tuner.results import Resources, Result
     from tuner.storage import StudyHandle
     from tuner.templates import KernelTemplate
 
@@ -56,8 +57,9 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
         _keep(rendered, asked.keep_source)
         launch = rendered.launch
         click.echo(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
-        binary = _compile(worker, rendered)
-        _print(worker.evaluate(task_for(template, result, rendered, binary, spec)))
+        compiled = _compile(worker, rendered)
+        verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
+        _print(verdict, replace(verdict.resources, spill_bytes=compiled.spill_bytes))
     if asked.profile:
         _print_profile(spec, rendered)
 
@@ -98,21 +100,22 @@ def _keep(rendered: Rendered, path: Path | None) -> None:
     click.echo(f"source written to {path}")
 
 
-def _compile(worker: Worker, rendered: Rendered) -> bytes:
+def _compile(worker: Worker, rendered: Rendered) -> Compiled:
     try:
-        binary, seconds = compile_one(worker, rendered)
+        compiled = compile_one(worker, rendered)
     except Rejected as error:
         click.echo(error.text)
         raise
-    click.echo(f"compiled: {len(binary):,} bytes {f'in {seconds:.2f} s' if seconds else 'from the cache'}")
-    return binary
+    source = f"in {compiled.seconds:.2f} s" if compiled.seconds else "from the cache"
+    click.echo(f"compiled: {len(compiled.binary):,} bytes {source}")
+    return compiled
 
 
-def _print(verdict: Verdict) -> None:
+def _print(verdict: Verdict, used: Resources) -> None:
     click.echo(f"now: {verdict.outcome}" + (f": {verdict.text}" if verdict.text else ""))
     if verdict.measurement is None:
         return
-    measured, used = verdict.measurement, verdict.resources
+    measured = verdict.measurement
     low, high = measured.interval
     click.echo(
         f"{milliseconds(measured.median)} ms, 95% interval {milliseconds(low)} to {milliseconds(high)}, "

@@ -65,7 +65,8 @@ def resources_line(used: Resources) -> str:
     parts = (
         (used.registers, f"registers {used.registers}"),
         (used.shared_bytes, f"shared {used.shared_bytes or 0:,} bytes"),
-        (used.local_bytes, f"local {used.local_bytes or 0:,} bytes (spilled registers, arrays)"),
+        (used.local_bytes, f"local {used.local_bytes or 0:,} bytes"),
+        (used.spill_bytes, f"spilled {used.spill_bytes or 0:,} bytes"),
         (used.occupancy, f"occupancy {percent(used.occupancy)}"),
     )
     return ", ".join(text for value, text in parts if value is not None)
@@ -193,6 +194,7 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
         "shared_bytes": result.resources.shared_bytes,
         "local_bytes": result.resources.local_bytes,
         "occupancy": result.resources.occupancy,
+        "spill_bytes": result.resources.spill_bytes,
         "text": result.text or None,
     }
     if result.measurement:

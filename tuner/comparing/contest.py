@@ -40,7 +40,7 @@ class CompareOptions:
 
     Attributes:
         device: A resolved device name.
-        compiled: Also by ``torch.compile(mode="max-autotune")``.
+        compiled: Also by ``torch.compile``'s autotuner.
     """
 
     layer: ConvLayer
@@ -157,7 +157,7 @@ def _row_of(name: str, configuration: Configuration) -> Row:
 def _task(worker: Worker, template: KernelTemplate, result: Result, *, confirm: bool) -> Task:
     rendered = render(template, result.configuration, worker.spec.layer, worker.facts.limits.dialect)
     try:
-        binary, _ = compile_one(worker, rendered)
+        binary = compile_one(worker, rendered).binary
     except Rejected as error:
         raise TunerError(f"{result.configuration.template} does not compile: {error}") from None
     task = task_for(template, result, rendered, binary, worker.spec)

@@ -31,7 +31,7 @@ def variants(kind: str, compiled: bool) -> tuple[Variant, ...]:
     """Return PyTorch's contenders on a kind of device: cuDNN in four precisions and two formats, FP32 on a CPU.
 
     Args:
-        compiled: Also by ``torch.compile(mode="max-autotune")``, which picks formats itself.
+        compiled: Also by ``torch.compile``'s autotuner, which picks formats itself.
     """
     on_gpu = kind == "cuda"
     precisions: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16") if on_gpu else ("fp32",)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
+import warnings
 from dataclasses import replace
 from functools import cache
 from typing import Any, cast
@@ -17,6 +19,7 @@ from tuner.results import Environment, Resources, Telemetry
 from tuner.templates import CUDA, DeviceLimits, Launch
 
 OPTIONS = ("-O3", "-std=c++17")
+WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
 STATIC_SHARED = 48 * 1024
 FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
 ELSE = "or use --device cpu"
@@ -89,15 +92,32 @@ def compile_source(arch: str, source: str) -> bytes:
     Raises:
         CompileError: With nvcc's output.
     """
+    return compile_with_spills(arch, source)[0]
+
+
+def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
+    """Compile, and return the binary with the bytes of registers that a thread spills, as ptxas counts its stores.
+
+    Raises:
+        CompileError: With nvcc's output.
+    """
     from pycuda.compiler import compile as pycuda_compile
     from pycuda.driver import CompileError as NvccError
 
+    options = [*OPTIONS, *WARN_SPILLS]
     try:
-        binary = pycuda_compile(source, options=list(OPTIONS), arch=arch, no_extern_c=False, cache_dir=False)
+        with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
+            warnings.simplefilter("always")
+            binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=False, cache_dir=False)
     except NvccError as error:
         log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
         raise CompileError(_first_error(log), log) from None
-    return cast(bytes, binary)
+    return cast(bytes, binary), spilled_bytes("\n".join(str(each.message) for each in said))
+
+
+def spilled_bytes(log: str) -> int:
+    """Return the spill stores that ptxas warns of; it says nothing where nothing is spilled."""
+    return sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
 
 
 def _first_error(log: str) -> str:

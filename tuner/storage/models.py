@@ -110,6 +110,7 @@ class ResultRow(Base):
     local_bytes: Mapped[int | None]
     shared_bytes: Mapped[int | None]
     occupancy: Mapped[float | None]
+    spill_bytes: Mapped[int | None]
     compile_seconds: Mapped[float]
     check_seconds: Mapped[float]
     measure_seconds: Mapped[float]

@@ -117,6 +117,7 @@ def attributes_of(result: Result, environment: Environment, layer: ConvLayer) ->
         "shared_bytes": result.resources.shared_bytes,
         "local_bytes": result.resources.local_bytes,
         "occupancy": result.resources.occupancy,
+        "spill_bytes": result.resources.spill_bytes,
         "max_error": result.max_error,
         "fingerprint": result.fingerprint,
         "compile_seconds": round(result.costs.compile, 6),

@@ -247,7 +247,8 @@ class Run:
         self.costs.check += spent if verdict.measurement is None else verdict.costs.check
         if self.worker.restarts != restarts:
             verdict = replace(verdict, text=f"{verdict.text}\n{self._check_health()}")
-        return verdict, compiled.seconds
+        used = replace(verdict.resources, spill_bytes=compiled.spill_bytes)
+        return replace(verdict, resources=used), compiled.seconds
 
     def task(self, configuration: Configuration, rendered: Rendered, binary: bytes, baseline: str = "") -> Task:
         """Return the worker's task for one compiled configuration."""
