@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 
 from tuner.charts import Bar, bar_lines, bar_svg
 from tuner.cli import _run
+from tuner.comparing import CompareOptions, compare
 from tuner.comparing.rounds import Entrant, ratio, run_rounds
 from tuner.comparing.rows import CHANNELS_LAST, Row, Variant, variants
 from tuner.comparing.torch_side import EXPECTED, MIN_FLUSH, TorchSpec, W, X, _Bench, enter_variant, open_torch
 from tuner.errors import TunerError
 from tuner.reference import float32_conv
+from tuner.storage import Store
 
 FAKE = Path(__file__).with_name("fake_torch")
 SIZES = ("--layer", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--device", "cpu")
@@ -267,6 +270,34 @@ def test_comparison_checks_and_times_all_and_a_dying_variant_is_a_line(capsys, s
     assert rows["tuner's best"]["ratio_to_ours"] == 1
     assert rows["PyTorch FP32 NCHW"]["ratio_interval"][0] > 0
     assert len([e for e in ET.parse(plot).iter() if e.tag.endswith("rect")]) == 1 + 4
+
+
+@pytest.mark.parametrize(("fault", "outcome"), [("off_by_one", "wrong_result"), ("hash_error", "does not compile")])
+def test_winner_that_is_wrong_now_ends_the_comparison(tmp_path, monkeypatch, fault, outcome):
+    from faulty import faulty
+    from test_faults import LAYER, run
+
+    monkeypatch.setattr("tuner.comparing.contest.installed", lambda: False)
+    template = faulty("none", fault, threads=(64,))
+    report = run(tmp_path, template, trials=1)
+    url = f"sqlite:///{tmp_path}/t.db"
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as there, Store.open(url) as here:
+        handle = there.find_study(report.progress.study)
+        copy = here.study(handle.key, handle.environment, (template,))
+        broken = template.configuration({"FAULT": fault})
+        copy.record(replace(handle.results()[0], configuration=broken, confirmed=True))
+    asked = CompareOptions(layer=LAYER, device="cpu", storage=url, templates=(template,))
+    with pytest.raises(TunerError, match=outcome):
+        compare(asked, lambda line: None)
+
+
+def test_plot_as_png_is_an_image(tmp_path):
+    pytest.importorskip("matplotlib")
+    from tuner.cli.compare import _write_png
+
+    bars = [Bar(label="a", value=1e-3, text="1 ms", interval=(9e-4, 2e-3)), Bar(label="b", value=2e-3, text="2 ms")]
+    _write_png(tmp_path / "bars.png", "title", "sub", bars)
+    assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_comparison_without_pytorch_prints_the_rest_and_how_to_install_it(capsys, store, monkeypatch):

@@ -8,8 +8,10 @@ import random
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_faults import LAYER
@@ -17,7 +19,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
 from tuner.cli import _run
 from tuner.compiler import Compiler, _compile
-from tuner.devices.cuda import OPTIONS, WARN_SPILLS, spilled_bytes
+from tuner.devices.cuda import OPTIONS, WARN_SPILLS, compile_with_spills, spilled_bytes
 from tuner.devices.occupancy import Multiprocessor, occupancy, resident_blocks
 from tuner.errors import TunerError
 from tuner.profiling import find_ncu, profile
@@ -105,6 +107,22 @@ def test_spills_are_read_from_what_the_compiler_says(tmp_path):
         logs.append(subprocess.run(command, capture_output=True, text=True, check=True).stderr)
     assert spilled_bytes(logs[0]) > 100
     assert (logs[1], spilled_bytes(logs[1])) == ("", 0)
+
+
+def test_compilation_by_pycuda_gives_binary_and_spills(monkeypatch):
+    """PyCUDA's own way to pass on what nvcc says is a warning."""
+
+    def compiled(source, options, arch, **more):
+        assert (source, arch, options[-2:]) == ("source", "sm_90", list(WARN_SPILLS))
+        warnings.warn(
+            "The CUDA compiler succeeded, but said:\n... 24 bytes spill stores, 8 bytes spill loads", stacklevel=2
+        )
+        return b"cubin"
+
+    monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pycuda.compiler", SimpleNamespace(compile=compiled))
+    monkeypatch.setitem(sys.modules, "pycuda.driver", SimpleNamespace(CompileError=OSError))
+    assert compile_with_spills("sm_90", "source") == (b"cubin", 24)
 
 
 def test_spills_are_kept_with_the_cached_binary(tmp_path, monkeypatch):

@@ -166,8 +166,10 @@ def _write_png(path: Path, title: str, subtitle: str, bars: list[Bar]) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.3 * len(bars)))
     colours = {"ours": "tab:green", "floor": "tab:gray", "other": "tab:blue"}
     for place, bar in enumerate(reversed(bars)):
-        axes.barh(place, 1e3 * bar.value, color=colours[bar.kind])
-        axes.text(1e3 * bar.value, place, f" {bar.text}", va="center")
+        low, high = bar.interval or (bar.value, bar.value)
+        reach = [[1e3 * (bar.value - low)], [1e3 * (high - bar.value)]]
+        axes.barh(place, 1e3 * bar.value, color=colours[bar.kind], xerr=reach)
+        axes.text(1e3 * high, place, f" {bar.text}", va="center")
     axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
     axes.set_xlabel("ms")
     axes.set_title(f"{title}\n{subtitle}", fontsize=9)
