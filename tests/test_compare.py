@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tuner.charts import Bar, bar_lines, bar_svg
+from tuner.charts import Bar, bar_lines, bar_svg, write_png
 from tuner.cli import _run
 from tuner.comparing import CompareOptions, compare
 from tuner.comparing.rounds import Entrant, ratio, run_rounds
@@ -293,10 +293,8 @@ def test_winner_that_is_wrong_now_ends_the_comparison(tmp_path, monkeypatch, fau
 
 def test_plot_as_png_is_an_image(tmp_path):
     pytest.importorskip("matplotlib")
-    from tuner.cli.compare import _write_png
-
     bars = [Bar(label="a", value=1e-3, text="1 ms", interval=(9e-4, 2e-3)), Bar(label="b", value=2e-3, text="2 ms")]
-    _write_png(tmp_path / "bars.png", "title", "sub", bars)
+    write_png(tmp_path / "bars.png", "title", "sub", bars)
     assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 FULL = "█"
@@ -78,3 +79,24 @@ def _svg_floor(bar: Bar, scale: float, height: int) -> str:
     return (
         f'<line x1="{x:.1f}" y1="{_HEAD - 4}" x2="{x:.1f}" y2="{height - 4}" stroke="#8a8a8a" stroke-dasharray="4 3"/>'
     )
+
+
+def write_png(path: Path, title: str, subtitle: str, bars: Sequence[Bar]) -> None:
+    """Draw the same bars by matplotlib, which must be installed."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.3 * len(bars)))
+    for place, bar in enumerate(reversed(bars)):
+        low, high = bar.interval or (bar.value, bar.value)
+        reach = [[1e3 * (bar.value - low)], [1e3 * (high - bar.value)]]
+        axes.barh(place, 1e3 * bar.value, color=_COLOURS[bar.kind], xerr=reach)
+        axes.text(1e3 * high, place, f" {bar.text}", va="center")
+    axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
+    axes.set_xlabel("ms")
+    axes.set_title(f"{title}\n{subtitle}", fontsize=9)
+    axes.margins(x=0.15)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)

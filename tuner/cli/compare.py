@@ -78,7 +78,7 @@ def _print(done: Comparison) -> None:
 
     machine = done.environment
     click.echo(f"{done.layer.name}: {done.layer.describe()}")
-    echo_wrapped(f"{machine.model}, driver {machine.driver}; {done.pytorch}")
+    echo_wrapped(f"{machine.model}, driver {machine.driver}; {done.pytorch or 'without PyTorch'}")
     click.echo()
     columns = ("contender", "ms", "+-", "vs ours", "error", "within")
     table("one run, interleaved, cold cache", columns, [_cells(row) for row in done.rows], left=("contender",))
@@ -143,39 +143,18 @@ def _check_plot(path: Path) -> None:
 
 def _write_plot(path: Path, done: Comparison) -> None:
     from tuner.cache import write_whole
-    from tuner.charts import bar_svg
+    from tuner.charts import bar_svg, write_png
 
     title = f"{done.layer.name}, B={done.layer.B:,}: milliseconds, median and 95% interval"
-    subtitle = f"{done.environment.model}, {done.pytorch}"
+    subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"
     try:
         if path.suffix == ".svg":
             write_whole(path, bar_svg(title, subtitle, _bars(done)).encode())
         else:
-            _write_png(path, title, subtitle, _bars(done))
+            write_png(path, title, subtitle, _bars(done))
     except OSError as error:
         raise StorageError(f"--plot {path}: {error.strerror}; the figures above are all there is") from None
     click.echo(f"wrote {path}", err=True)
-
-
-def _write_png(path: Path, title: str, subtitle: str, bars: list[Bar]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.3 * len(bars)))
-    colours = {"ours": "tab:green", "floor": "tab:gray", "other": "tab:blue"}
-    for place, bar in enumerate(reversed(bars)):
-        low, high = bar.interval or (bar.value, bar.value)
-        reach = [[1e3 * (bar.value - low)], [1e3 * (high - bar.value)]]
-        axes.barh(place, 1e3 * bar.value, color=colours[bar.kind], xerr=reach)
-        axes.text(1e3 * high, place, f" {bar.text}", va="center")
-    axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
-    axes.set_xlabel("ms")
-    axes.set_title(f"{title}\n{subtitle}", fontsize=9)
-    axes.margins(x=0.15)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
 
 
 def comparison_json(done: Comparison) -> dict[str, Any]:
@@ -188,7 +167,7 @@ def comparison_json(done: Comparison) -> dict[str, Any]:
         "device": machine.device,
         "device_model": machine.model,
         "driver": machine.driver,
-        "pytorch": done.pytorch,
+        "pytorch": done.pytorch or None,
         "study": done.study,
         "trial": done.trial,
         "floor_ms": 1e3 * done.roof.seconds if done.roof else None,

@@ -7,30 +7,32 @@ for, so that only one of them is ever on the device.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tuner.comparing.entries import task_of, verdicts_of
 from tuner.comparing.finding import FINAL_2017, NAIVE, Found, baseline, best_found, fittest
-from tuner.comparing.our_side import Handed, enter, hand_over, sample
+from tuner.comparing.our_side import Handed, hand_over, sample
 from tuner.comparing.rounds import Entrant, ratio, run_rounds
 from tuner.comparing.rows import Comparison, Row, Variant, variants
 from tuner.comparing.torch_process import TorchProcess, installed
 from tuner.comparing.torch_side import TorchSpec
-from tuner.errors import Rejected, TunerError
-from tuner.exporting import compile_one, task_for, template_of
+from tuner.errors import TunerError
+from tuner.exporting import template_of
 from tuner.layers import ConvLayer
-from tuner.protocol import BenchSpec, Task, Verdict
+from tuner.protocol import BenchSpec, Verdict
 from tuner.reference import Precision
-from tuner.render import render
 from tuner.results import OK, Measurement, Result
 from tuner.roofline import operands_of, roof
 from tuner.templates import Configuration, KernelTemplate
 from tuner.worker import Worker
 
 OURS = "tuner's best"
-NO_TORCH = "PyTorch is not installed, so cuDNN is left out; pip install torch"
+CUDNN = "cuDNN (PyTorch)"
+NO_TORCH = "PyTorch is not installed; pip install torch"
+NO_DEVICE = "PyTorch runs on NVIDIA GPUs and CPUs, not on this device"
 Says = Callable[[str], None]
 
 
@@ -98,8 +100,10 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         contest = _Contest(says)
         _enter_ours(contest, worker, best, asked)
         handed = worker.ask(hand_over, folder)
-        pytorch = NO_TORCH
-        if folder is not None:
+        pytorch = ""
+        if folder is None or worker.facts.environment.kind not in ("cuda", "cpu"):
+            contest.add(Row(name=CUDNN, precision="fp32", failure=NO_DEVICE if folder else NO_TORCH))
+        else:
             torch = _torch_spec(worker, handed, folder)
             pytorch = _enter_torch(contest, stack, worker, torch, asked.compiled)
         contest.run()
@@ -133,49 +137,25 @@ def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOp
         TunerError: Our best is wrong, or does not compile or run any more.
     """
     contest.says("checking our kernels on every element")
-    entries = [(OURS, _task(worker, template_of(best.result, asked.templates), best.result, confirm=True))]
+    entries = [(OURS, task_of(worker, template_of(best.result, asked.templates), best.result, confirm=True))]
     row = Row(name=OURS, precision=asked.precision, configuration=best.result.configuration)
     contest.add(row, lambda: worker.ask(sample, OURS))
     for name in (NAIVE, FINAL_2017):
         try:
             template, configuration = baseline(name, asked.layer, worker.facts.limits)
             result = Result(configuration=configuration, outcome=OK, fingerprint="")
-            entries.append((name, _task(worker, template, result, confirm=False)))
+            entries.append((name, task_of(worker, template, result, confirm=False)))
         except TunerError as error:
             contest.add(Row(name=name, precision="fp32", failure=str(error)))
             continue
         contest.add(_row_of(name, configuration), lambda name=name: worker.ask(sample, name))  # type: ignore[misc]
-    verdicts = _verdicts(worker, entries)
+    verdicts = verdicts_of(worker, entries)
     for card in contest.cards:
         _judge(card, verdicts.get(card.row.name))
 
 
 def _row_of(name: str, configuration: Configuration) -> Row:
     return Row(name=name, precision="fp32", configuration=configuration)
-
-
-def _task(worker: Worker, template: KernelTemplate, result: Result, *, confirm: bool) -> Task:
-    rendered = render(template, result.configuration, worker.spec.layer, worker.facts.limits.dialect)
-    try:
-        binary = compile_one(worker, rendered).binary
-    except Rejected as error:
-        raise TunerError(f"{result.configuration.template} does not compile: {error}") from None
-    task = task_for(template, result, rendered, binary, worker.spec)
-    return task if confirm else Task(binary=binary, rendered=rendered, prune=False)
-
-
-def _verdicts(worker: Worker, entries: Sequence[tuple[str, Task]]) -> dict[str, Verdict]:
-    """Enter each in the worker; when one takes the process with it, the others enter the next process."""
-    verdicts: dict[str, Verdict] = {}
-    for name, task in entries:
-        try:
-            verdicts[name] = worker.ask(enter, name, task)
-        except Rejected as error:
-            verdicts[name] = Verdict(outcome=error.outcome, text=str(error), lost=True)
-        if verdicts[name].lost:
-            worker.replace()
-            return {name: verdicts[name]} | _verdicts(worker, [entry for entry in entries if entry[0] != name])
-    return verdicts
 
 
 def _judge(card: _Card, verdict: Verdict | None) -> None:
@@ -192,15 +172,14 @@ def _judge(card: _Card, verdict: Verdict | None) -> None:
 
 
 def _enter_torch(contest: _Contest, stack: ExitStack, worker: Worker, spec: TorchSpec, compiled: bool) -> str:
-    """Enter PyTorch's variants; return its versions, or the line that says why it is left out."""
+    """Enter PyTorch's variants; return its versions, or nothing where a row says why there is none."""
     kind = worker.facts.environment.kind
-    if kind not in ("cuda", "cpu"):
-        return f"PyTorch has no device for {worker.spec.device}; it is left out"
     contest.says("checking PyTorch's convolutions on every element" + (", compiling some first" if compiled else ""))
     try:
         process = TorchProcess(spec)
     except TunerError as error:
-        return f"PyTorch is left out: {error}"
+        contest.add(Row(name=CUDNN, precision="fp32", failure=str(error)))
+        return ""
     stack.callback(process.close)
     for variant in variants(kind, compiled):
         _enter_variant(contest, process, variant)

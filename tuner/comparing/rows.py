@@ -80,7 +80,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All rows, ours first; what PyTorch it was, or the line that says why there is none.
+    """All rows, ours first; what PyTorch it was, or nothing where a row says why there is none.
 
     Attributes:
         roof: The layer's floor by the precision's own peak: multiply-adds for FP32.
