@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from faulty import faulty
 from test_faults import LAYER, run
 from toy_store import ENVIRONMENT, TEMPLATES, TOY, toy_configuration, toy_key, toy_ok
 
-from tuner.bench import Bench
+from tuner import ceilings
+from tuner.bench import THREADS, Bench
 from tuner.ceilings import with_ceilings
 from tuner.cli import _run
 from tuner.cli.report import floor_line
 from tuner.devices import open_device
+from tuner.devices.cuda import OPTIONS, WARN_SPILLS
 from tuner.errors import UsageError
 from tuner.layers import find_layer
+from tuner.render import block_defines, prelude
 from tuner.results import Measurement
 from tuner.roofline import exact_enough, least_roof, operands_of, products_of, roof
 from tuner.storage import Store
-from tuner.templates import Configuration
+from tuner.templates import CUDA, Configuration, Launch
 from tuner.tuning import Progress, RunOptions
 from tuner.tuning.floor_stop import near_floor
 
@@ -173,6 +179,21 @@ def test_ceilings_measured_again_replace_a_wrong_store(tmp_path, monkeypatch):
     assert again.peak_flops is not None
     assert again.peak_flops < 1e15
     assert first.peak_tf32 is None
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+@pytest.mark.parametrize(("arch", "tensor"), [("sm_75", False), ("sm_80", True), ("sm_90", True), ("sm_100", True)])
+def test_bench_compiles_with_tensor_cores_where_there_are_some(tmp_path, arch, tensor):
+    source = tmp_path / "bench.cu"
+    launch = Launch(grid=(1, 1, 1), block=(THREADS, 1, 1))
+    bench = Path(ceilings.__file__).with_name("bench.cu").read_text()
+    source.write_text("\n".join((prelude(CUDA), 'extern "C" {', block_defines(launch), bench, "}")))
+    command = ["nvcc", "-cubin", f"-arch={arch}", *OPTIONS, *WARN_SPILLS, str(source), "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "spill" not in done.stderr
+    binary = (tmp_path / "out").read_bytes()
+    assert [name.encode() in binary for name in ceilings.MMA_FLOP] == [tensor, tensor]
 
 
 @pytest.mark.gpu
