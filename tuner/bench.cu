@@ -169,3 +169,31 @@ __global__ void multiply_add(GLOBAL float *out, int rounds, float a, float b)
     for (int i = 0; i < CHAINS; i++) total += LANE_SUM(sum[i]);
     out[FIRST] = total;
 }
+
+// The same for tensor cores: independent chains of mma.sync on registers alone, `rounds` steps each. A warp multiplies
+// 16 x 8 by 8 x 8 (TF32, 2,048 FLOP) or 16 x 16 by 16 x 8 (FP16, 4,096 FLOP) at a step; the operands differ by lane.
+#if !defined(__OPENCL_VERSION__) && TENSOR_CORES
+#define MMA_CHAINS 8
+#define MMA(shape, types, sum, a, b)                                                                                  \
+    asm volatile("mma.sync.aligned." shape ".row.col." types                                                          \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                   \
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+#define MMA_PEAK(name, shape, types, first, step)                                                                     \
+    __global__ void name(GLOBAL float *out, int rounds)                                                               \
+    {                                                                                                                 \
+        float sum[MMA_CHAINS][4] = {};                                                                                \
+        uint lane = threadIdx.x % 32, a[4], b[2];                                                                     \
+        for (int i = 0; i < 4; i++) a[i] = first + (lane * 4 + i) * step;                                             \
+        for (int i = 0; i < 2; i++) b[i] = first + (lane * 2 + i) * step;                                             \
+        for (int round = 0; round < rounds; round++) {                                                                \
+            UNROLLED(MMA_CHAINS)                                                                                      \
+            for (int i = 0; i < MMA_CHAINS; i++) MMA(shape, types, sum[i], a, b);                                     \
+        }                                                                                                             \
+        float total = 0.0f;                                                                                           \
+        for (int i = 0; i < MMA_CHAINS; i++) total += sum[i][0] + sum[i][1] + sum[i][2] + sum[i][3];                  \
+        out[FIRST] = total;                                                                                           \
+    }
+MMA_PEAK(multiply_tf32, "m16n8k8", "f32.tf32.tf32.f32", 0x3c000000u, 0x00012000u)
+MMA_PEAK(multiply_fp16, "m16n8k16", "f32.f16.f16.f32", 0x20002000u, 0x00030005u)
+#endif

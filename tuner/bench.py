@@ -56,6 +56,11 @@ class Bench:
         self._flush_words = flush // 4 if 4 * self._words < flush else 0
         self._flush = device.allocate(4 * self._flush_words) if self._flush_words else None
 
+    @property
+    def flush_bytes(self) -> int:
+        """Bytes that :meth:`cool` writes."""
+        return 4 * (self._words + self._flush_words)
+
     def prepared(self, name: str, elements: int) -> tuple[Kernel, Launch]:
         """Return one of the kernels of bench.cu and a launch that covers ``elements`` items."""
         launch = Launch(grid=(max(1, min(-(-elements // THREADS), MAX_BLOCKS)), 1, 1), block=(THREADS, 1, 1))

@@ -1,4 +1,4 @@
-"""The device's ceilings, measured: memory bandwidth and float32 multiply-add peak; the roofline's floor follows.
+"""The device's ceilings, measured: memory bandwidth, float32 multiply-add peak, tensor cores; the floors follow.
 
 They are measured once per device and driver and kept in the cache folder.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from tuner.results import Environment
 from tuner.templates import OPENCL, Launch
 
 COPY_BYTES = 1 << 30
-CHAINS = 16  # as in bench.cu
+CHAINS, MMA_CHAINS = 16, 8  # as in bench.cu
+TENSOR_CAPABILITY = 80  # sm_80: the first whose tensor cores multiply TF32
+MMA_FLOP = {"multiply_tf32": 2 * 16 * 8 * 8, "multiply_fp16": 2 * 16 * 8 * 16}  # of a warp's step
 OPENCL_LANES = 16  # a float16 a thread
 SAMPLES = 4
 LIMIT = 60.0
@@ -30,37 +32,67 @@ MAX_ROUNDS = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceilings:
-    """Best of a few samples, in FLOP/s (a multiply-add is two) and bytes/s (a copy counts read plus written)."""
+    """Best of a few samples, in FLOP/s (a multiply-add is two) and bytes/s (a copy counts read plus written).
+
+    Attributes:
+        tf32, fp16: Of tensor cores by ``mma.sync``, FP32 sums; None where there are none.
+    """
 
     flops: float
     bytes: float
+    tf32: float | None = None
+    fp16: float | None = None
 
 
-def with_ceilings(bench: Bench, environment: Environment) -> Environment:
+def with_ceilings(bench: Bench, environment: Environment, again: bool = False) -> Environment:
     """Return the environment with its peaks, from the cache or measured now.
 
     A CPU shares its cores with whatever else runs, so it is measured every time and the best ever seen is kept.
+
+    Args:
+        again: Forget what is stored and measure now.
     """
     path = cache_folder() / "ceilings" / f"{_slug(environment)}.json"
-    known = _read(path)
+    known = None if again else _read(path)
+    if known is not None and known.tf32 is None and _has_tensor_cores(bench):
+        known = None  # stored by a version that did not measure them
     if known is None or bench.device.shares_host:
-        now = Ceilings(flops=_peak_flops(bench), bytes=_peak_bytes(bench))
-        best = now if known is None else Ceilings(flops=max(now.flops, known.flops), bytes=max(now.bytes, known.bytes))
+        now = _measure(bench)
+        best = (
+            now if known is None else replace(now, flops=max(now.flops, known.flops), bytes=max(now.bytes, known.bytes))
+        )
         _write(path, best)
         known = best
-    return replace(environment, peak_flops=known.flops, peak_bytes=known.bytes)
+    return replace(
+        environment, peak_flops=known.flops, peak_bytes=known.bytes, peak_tf32=known.tf32, peak_fp16=known.fp16
+    )
+
+
+def _has_tensor_cores(bench: Bench) -> bool:
+    return bench.device.limits.capability >= TENSOR_CAPABILITY
+
+
+def _measure(bench: Bench) -> Ceilings:
+    tensor = _has_tensor_cores(bench)
+    return Ceilings(
+        flops=_peak_flops(bench),
+        bytes=_peak_bytes(bench),
+        tf32=_peak_tensor(bench, "multiply_tf32") if tensor else None,
+        fp16=_peak_tensor(bench, "multiply_fp16") if tensor else None,
+    )
 
 
 def _write(path: Path, found: Ceilings) -> None:
     with suppress(OSError):  # a cache that cannot be written is measured again
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps({"flops": found.flops, "bytes": found.bytes}).encode())
+        write_whole(path, json.dumps(asdict(found)).encode())
 
 
 def _read(path: Path) -> Ceilings | None:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        return Ceilings(flops=float(stored["flops"]), bytes=float(stored["bytes"]))
+        tensor = {name: float(stored[name]) for name in ("tf32", "fp16") if stored.get(name) is not None}
+        return Ceilings(flops=float(stored["flops"]), bytes=float(stored["bytes"]), **tensor)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -93,15 +125,32 @@ def _best(bench: Bench, name: str, grid: Launch, arguments: tuple[Any, ...]) -> 
 
 
 def _peak_flops(bench: Bench) -> float:
-    """Run long independent chains on every lane, long enough to hide the launch."""
+    """Run long independent chains of multiply-adds on every lane."""
     device = bench.device
-    blocks = 4 * (os.cpu_count() or 1) if device.shares_host else 132 * 16
-    launch = Launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1))
-    out = device.allocate(4 * blocks * THREADS)
+    launch = _full(bench)
+    rounds, seconds = _long_enough(bench, "multiply_add", launch, (np.float32(0.9999), np.float32(1e-4)))
+    lanes = OPENCL_LANES if device.limits.dialect == OPENCL else 1
+    return 2.0 * CHAINS * lanes * rounds * launch.grid[0] * THREADS / seconds
+
+
+def _peak_tensor(bench: Bench, name: str) -> float:
+    """Run long independent chains of ``mma.sync`` in every warp."""
+    launch = _full(bench)
+    rounds, seconds = _long_enough(bench, name, launch, ())
+    warps = launch.grid[0] * THREADS // bench.device.limits.warp
+    return float(MMA_FLOP[name]) * MMA_CHAINS * rounds * warps / seconds
+
+
+def _full(bench: Bench) -> Launch:
+    blocks = 4 * (os.cpu_count() or 1) if bench.device.shares_host else 132 * 16
+    return Launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1))
+
+
+def _long_enough(bench: Bench, name: str, launch: Launch, extra: tuple[Any, ...]) -> tuple[int, float]:
+    """Return rounds that take long enough to hide the launch, and their seconds."""
+    out = bench.device.allocate(4 * launch.grid[0] * THREADS)
     rounds, seconds = 64, 0.0
     while seconds < TARGET_SECONDS and rounds < MAX_ROUNDS:
         rounds *= 4
-        arguments = (out, np.int32(rounds), np.float32(0.9999), np.float32(1e-4))
-        seconds = _best(bench, "multiply_add", launch, arguments)
-    lanes = OPENCL_LANES if device.limits.dialect == OPENCL else 1
-    return 2.0 * CHAINS * lanes * rounds * blocks * THREADS / seconds
+        seconds = _best(bench, name, launch, (out, np.int32(rounds), *extra))
+    return rounds, seconds

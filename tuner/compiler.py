@@ -22,14 +22,16 @@ from tuner.worker import begin
 
 COMPILE_SECONDS = 60.0
 GRACE_SECONDS = 2.0
+SPILLS = "\n// spilled bytes"  # behind a source: the key of what its compilation said of spills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A binary, and the seconds its compilation took (0 from the cache)."""
+    """A binary, the seconds its compilation took (0 from the cache), and the bytes a thread spills (None: unknown)."""
 
     binary: bytes
     seconds: float
+    spill_bytes: int | None = None
 
 
 class Compiler:
@@ -52,7 +54,8 @@ class Compiler:
         binary = self.cache.get(binary_key(self._environment, source))
         if binary is not None:
             ready: Future[Compiled] = Future()
-            ready.set_result(Compiled(binary=binary, seconds=0.0))
+            spilled = _read_spills(self.cache, self._environment, source)
+            ready.set_result(Compiled(binary=binary, seconds=0.0, spill_bytes=spilled))
             return ready
         arguments = [self._environment, source, self.limit]
         future: Future[Compiled] = self._pool.schedule(_compile, args=arguments, timeout=self.limit + GRACE_SECONDS)
@@ -79,13 +82,21 @@ class Compiler:
 
 
 def _compile(environment: Environment, source: str, limit: float) -> Compiled:
-    from tuner.devices import compile_source
+    from tuner.devices import compile_with_spills
 
     started = time.monotonic()
     with _deadline(limit):
-        binary = compile_source(environment, source)
-    CompileCache.default().put(binary_key(environment, source), binary)
-    return Compiled(binary=binary, seconds=time.monotonic() - started)
+        binary, spilled = compile_with_spills(environment, source)
+    cache = CompileCache.default()
+    if spilled is not None:
+        cache.put(binary_key(environment, source + SPILLS), str(spilled).encode())
+    cache.put(binary_key(environment, source), binary)
+    return Compiled(binary=binary, seconds=time.monotonic() - started, spill_bytes=spilled)
+
+
+def _read_spills(cache: CompileCache, environment: Environment, source: str) -> int | None:
+    stored = cache.get(binary_key(environment, source + SPILLS))
+    return None if stored is None else int(stored)
 
 
 def _too_long(limit: float) -> Rejected:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from tuner.compiler import COMPILE_SECONDS, Compiler
+from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.errors import OUTCOMES, TunerError, UsageError
 from tuner.export import Winner, render_header, write_header
 from tuner.protocol import BenchSpec, Protocol, Task, Verdict, ragged_batches
@@ -102,18 +102,17 @@ def task_for(template: KernelTemplate, result: Result, rendered: Rendered, binar
     return Task(binary=binary, rendered=rendered, prune=False, confirm=confirm)
 
 
-def compile_one(worker: Worker, rendered: Rendered) -> tuple[bytes, float]:
-    """Compile one source for a worker's device; return the binary and its seconds (0 from the cache).
+def compile_one(worker: Worker, rendered: Rendered) -> Compiled:
+    """Compile one source for a worker's device.
 
     Raises:
         Rejected: The compiler refused it or took too long.
     """
     compiler = Compiler(worker.facts.environment, 1, COMPILE_SECONDS)
     try:
-        compiled = compiler.result(compiler.submit(rendered.source))
+        return compiler.result(compiler.submit(rendered.source))
     finally:
         compiler.close()
-    return compiled.binary, compiled.seconds
 
 
 def header_name(layer: str) -> str:
@@ -136,7 +135,7 @@ def _refuse_stale(handle: StudyHandle, best: Result, template: KernelTemplate, w
 
 def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, worker: Worker) -> Verdict:
     rendered = render(template, best.configuration, handle.layer, worker.facts.limits.dialect)
-    binary, _ = compile_one(worker, rendered)
+    binary = compile_one(worker, rendered).binary
     verdict = worker.evaluate(task_for(template, best, rendered, binary, worker.spec))
     if verdict.outcome != OUTCOMES[0] or not verdict.confirmed:
         reason = verdict.text.splitlines()[0] if verdict.text else verdict.outcome

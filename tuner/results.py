@@ -66,11 +66,19 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What the compiled kernel uses per thread (registers, local bytes) and per block (shared bytes)."""
+    """What the compiled kernel uses per thread (registers, local bytes) and per block (shared bytes).
+
+    Attributes:
+        local_bytes: Of a thread's stack in device memory: spilled registers, and arrays that could not be kept in some.
+        spill_bytes: Stores of spilled registers in a thread's code, by ptxas; None where it did not say.
+        occupancy: Share of a multiprocessor's warps that its resident blocks are; None off CUDA.
+    """
 
     registers: int | None = None
     local_bytes: int | None = None
     shared_bytes: int | None = None
+    occupancy: float | None = None
+    spill_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +136,8 @@ class Environment:
         device: The name the user gives: ``cuda:0``, ``cpu``.
         model: What the driver calls it: ``NVIDIA H200``.
         toolkit: Compiler and its version, with the options used.
-        peak_flops, peak_bytes: Ceilings for the roofline in FLOP/s and bytes/s; None until known.
+        peak_flops, peak_bytes: Ceilings for the roofline in FLOP/s (FP32 multiply-adds) and bytes/s; None until known.
+        peak_tf32, peak_fp16: The same of tensor cores, by ``mma.sync``; None where there are none.
     """
 
     device: str
@@ -140,6 +149,8 @@ class Environment:
     host: str = ""
     peak_flops: float | None = None
     peak_bytes: float | None = None
+    peak_tf32: float | None = None
+    peak_fp16: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,8 @@ class _Workshop:
 _workshop: _Workshop | None = None
 
 
-def _prepared(spec: BenchSpec) -> _Workshop:
+def prepared(spec: BenchSpec) -> _Workshop:
+    """Return this process's workshop for ``spec``, made now if it is not there."""
     global _workshop  # noqa: PLW0603  (one device, one bench, one process)
     if _workshop is None or _workshop.spec != spec:
         _workshop = _Workshop(spec)
@@ -90,32 +91,37 @@ def _prepared(spec: BenchSpec) -> _Workshop:
 def _facts(spec: BenchSpec) -> BenchFacts:
     from tuner.ceilings import with_ceilings
 
-    shop = _prepared(spec)
+    shop = prepared(spec)
     return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
 
 
 def _health(spec: BenchSpec) -> float:
-    return _prepared(spec).canary(samples=9)
+    return prepared(spec).canary(samples=9)
 
 
 def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
     from tuner.measure import Trial, evaluate
 
-    shop = _prepared(spec)
+    shop = prepared(spec)
     try:
         trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
         return evaluate(trial, shop.second, shop.canary(samples=1))
-    except Rejected as error:
-        return Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error))
-    except DeviceError as error:
+    except (Rejected, DeviceError) as error:
+        return verdict_of(shop, error)
+
+
+def verdict_of(shop: _Workshop, error: Rejected | DeviceError) -> Verdict:
+    """Return the verdict on a configuration that failed, and whether this process is lost with it."""
+    if isinstance(error, DeviceError):
         return Verdict(outcome=Crashed.outcome, text=str(error), lost=True)
+    return Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error))
 
 
 def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:
     """Confirm each task on the second inputs, then time the sound ones interleaved."""
     from tuner.measure import Trial, interleave
 
-    shop = _prepared(spec)
+    shop = prepared(spec)
     ends: list[tuple[float, ...] | Verdict] = []
     sound: list[tuple[int, Trial]] = []
     for number, task in enumerate(tasks):
@@ -124,7 +130,7 @@ def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: floa
             trial.check()
             trial.confirm(shop.second)
         except Rejected as error:
-            ends.append(Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error)))
+            ends.append(verdict_of(shop, error))
             continue
         ends.append(())
         sound.append((number, trial))
@@ -138,7 +144,7 @@ def _agreement(spec: BenchSpec, task: Task) -> Agreement:
     from tuner.agreement import agreement_of
     from tuner.measure import Trial
 
-    shop = _prepared(spec)
+    shop = prepared(spec)
     return agreement_of(Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds), spec.data)
 
 
@@ -192,6 +198,23 @@ class Worker:
     def _call(self, function: Callable[..., T], *arguments: Any, limit: float) -> T:
         result: T = self._pool.schedule(function, args=list(arguments), timeout=limit).result()
         return result
+
+    def ask(self, function: Callable[..., T], *arguments: Any, limit: float = PREPARE_SECONDS) -> T:
+        """Call ``function(spec, *arguments)`` in the worker.
+
+        Raises:
+            TunerError: It failed, took longer than ``limit`` seconds, or the worker died; one line.
+        """
+        try:
+            return self._call(function, self.spec, *arguments, limit=limit)
+        except FutureTimeout:
+            raise TimedOut(f"took longer than its limit of {limit:.0f} s") from None
+        except ProcessExpired as error:
+            raise Crashed(self._obituary(error).splitlines()[0]) from None
+
+    def replace(self) -> None:
+        """Give up the worker process; the next call starts another, which prepares the same bench again."""
+        self._replace()
 
     def start(self, task: Task) -> Future[Verdict]:
         """Begin to check and time one configuration; read it with :meth:`finish`."""

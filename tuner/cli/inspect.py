@@ -8,14 +8,26 @@ from typing import Any
 import click
 
 from tuner.cli import options
+from tuner.errors import UsageError
 
 
 @click.command()
+@click.option("--ceilings", is_flag=True, help="Measure the device's memory and arithmetic peaks once; then show them.")
+@click.option("--again", is_flag=True, help="With --ceilings: measure them anew.")
+@options.device
 @options.as_json
-def doctor(as_json: bool) -> None:
+def doctor(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
     """Report devices, toolkit, driver and versions, what is missing, and the line that mends it."""
     from tuner.cli.text import print_json
     from tuner.doctor import examine
+
+    if again and not ceilings:
+        raise UsageError("doctor --again: nothing else is kept; write tune doctor --ceilings --again")
+    if ceilings:
+        from tuner.cli.ceilings import show_ceilings
+
+        show_ceilings(device, again, as_json)
+        return
 
     findings = examine()
     if as_json:

@@ -21,7 +21,7 @@ def headline(progress: Progress) -> str:
     if best is None:
         return "no verified trial yet"
     speedup = times(progress.naive / best.seconds if progress.naive else None)
-    share = percent(progress.share_of_floor(best.seconds))
+    share = percent(progress.share_of_floor(best))
     flops = gigaflops(progress.layer.flop, best.seconds)
     return f"best {milliseconds(best.seconds)} ms, {speedup} naive, {flops} GFLOP/s, {share} of the floor"
 

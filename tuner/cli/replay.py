@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tuner.cache import write_whole
+from tuner.cli.report import resources_line
 from tuner.cli.text import milliseconds
 from tuner.errors import Rejected, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of
@@ -16,35 +18,67 @@ from tuner.storage import Store
 from tuner.worker import Worker
 
 if TYPE_CHECKING:
-    from tuner.protocol import Verdict
-    from tuner.results import Result
+    from tuner.compiler import Compiled
+    from tuner.protocol import BenchSpec, Verdict
+    from tuner.results import Resources, Result
     from tuner.storage import StudyHandle
     from tuner.templates import KernelTemplate
 
 
-def replay_trial(
-    study: str, trial: int, keep_source: Path | None, storage: str, templates: tuple[KernelTemplate, ...]
-) -> None:
-    """Compile, check, time and confirm trial number ``trial`` again, saying each step.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which trial to run again, and what else to do with it."""
+
+    study: str
+    trial: int
+    keep_source: Path | None = None
+    profile: bool = False
+
+
+def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ...]) -> None:
+    """Compile, check, time and confirm a trial again, saying each step; its counters too if they are asked for.
 
     Raises:
-        UsageError: No such study, trial or template.
+        UsageError: No such study, trial or template; or no profiler for ``--profile``.
         CompileError: The compiler refuses it again; its log has been printed.
+        TunerError: The profiler failed.
     """
     with Store.open(storage, create=False) as store:
-        handle = store.find_study(study)
-        result = _result(handle, trial)
+        handle = store.find_study(asked.study)
+        result = _result(handle, asked.trial)
         spec = spec_of(handle)
+    if asked.profile:
+        _check_profiler(handle)
     template = template_of(result, templates)
-    click.echo(f"trial {trial}: {result.configuration}")
+    click.echo(f"trial {asked.trial}: {result.configuration}")
     click.echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
         rendered = render(template, result.configuration, spec.layer, worker.facts.limits.dialect)
-        _keep(rendered, keep_source)
+        _keep(rendered, asked.keep_source)
         launch = rendered.launch
         click.echo(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
-        binary = _compile(worker, rendered)
-        _print(worker.evaluate(task_for(template, result, rendered, binary, spec)))
+        compiled = _compile(worker, rendered)
+        verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
+        _print(verdict, replace(verdict.resources, spill_bytes=compiled.spill_bytes))
+    if asked.profile:
+        _print_profile(spec, rendered)
+
+
+def _check_profiler(handle: StudyHandle) -> None:
+    from tuner.profiling import find_ncu
+
+    if handle.environment.kind != "cuda":
+        raise UsageError(f"replay --profile: ncu reads NVIDIA GPUs, this study ran on {handle.environment.device}")
+    find_ncu()
+
+
+def _print_profile(spec: BenchSpec, rendered: Rendered) -> None:
+    from tuner.profiling import profile
+
+    click.echo("\ncounters of one launch, by ncu:")
+    for counter in profile(spec, rendered):
+        value = f"{counter.value:,.6g}" if isinstance(counter.value, float) else counter.value
+        click.echo(f"    {counter.name:<36} {value:>16} {counter.unit}")
 
 
 def _result(handle: StudyHandle, trial: int) -> Result:
@@ -66,25 +100,26 @@ def _keep(rendered: Rendered, path: Path | None) -> None:
     click.echo(f"source written to {path}")
 
 
-def _compile(worker: Worker, rendered: Rendered) -> bytes:
+def _compile(worker: Worker, rendered: Rendered) -> Compiled:
     try:
-        binary, seconds = compile_one(worker, rendered)
+        compiled = compile_one(worker, rendered)
     except Rejected as error:
         click.echo(error.text)
         raise
-    click.echo(f"compiled: {len(binary):,} bytes {f'in {seconds:.2f} s' if seconds else 'from the cache'}")
-    return binary
+    source = f"in {compiled.seconds:.2f} s" if compiled.seconds else "from the cache"
+    click.echo(f"compiled: {len(compiled.binary):,} bytes {source}")
+    return compiled
 
 
-def _print(verdict: Verdict) -> None:
+def _print(verdict: Verdict, used: Resources) -> None:
     click.echo(f"now: {verdict.outcome}" + (f": {verdict.text}" if verdict.text else ""))
     if verdict.measurement is None:
         return
-    measured, used = verdict.measurement, verdict.resources
+    measured = verdict.measurement
     low, high = measured.interval
     click.echo(
         f"{milliseconds(measured.median)} ms, 95% interval {milliseconds(low)} to {milliseconds(high)}, "
         f"{len(measured.samples)} samples; largest error {verdict.max_error:.3g}"
     )
-    click.echo(f"registers {used.registers}, shared {used.shared_bytes} bytes, local {used.local_bytes} bytes")
+    click.echo(resources_line(used))
     click.echo("samples, ms: " + " ".join(milliseconds(sample) for sample in measured.samples))

@@ -10,14 +10,15 @@ from typing import Any
 import click
 
 from tuner.cli.options import DEFAULT_STORAGE
-from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, spread, table, times
+from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
 from tuner.exporting import header_name
-from tuner.results import Result
+from tuner.results import Resources, Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 
 REASONS = {
     "trials": "all trials asked for are done",
     "time": "the time is up",
+    "floor": "the best has reached the share of the floor asked for",
     "exhausted": "space exhausted: every valid configuration has been tried",
     "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
 }
@@ -58,7 +59,35 @@ def _print_best(report: Report) -> None:
         click.echo(f"largest error {winner.max_error:.2g}{allowed}, checked on {progress.layer.y_size:,} elements")
     if report.agreement:
         echo_wrapped(str(report.agreement))
+    if line := floor_line(progress, winner):
+        echo_wrapped(line)
     click.echo()
+
+
+def resources_line(used: Resources) -> str:
+    """Return what a kernel uses of its device, in one line; what is not known there is left out."""
+    parts = (
+        (used.registers, f"registers {used.registers}"),
+        (used.shared_bytes, f"shared {used.shared_bytes or 0:,} bytes"),
+        (used.local_bytes, f"local {used.local_bytes or 0:,} bytes"),
+        (used.spill_bytes, f"spilled {used.spill_bytes or 0:,} bytes"),
+        (used.occupancy, f"occupancy {percent(used.occupancy)}"),
+    )
+    return ", ".join(text for value, text in parts if value is not None)
+
+
+def floor_line(progress: Progress, result: Result) -> str:
+    """Return a result's share of its floor and which wall it is at; nothing while the ceilings are not known."""
+    bound, machine = progress.roof_of(result), progress.environment
+    if bound is None:
+        return ""
+    peaks = [f"memory {rate(machine.peak_bytes, 'B/s')}", f"FMA {rate(machine.peak_flops, 'FLOP/s')}"]
+    if machine.peak_tf32 and machine.peak_fp16:
+        peaks.append(f"tensor cores {rate(machine.peak_tf32, '')}/{rate(machine.peak_fp16, 'FLOP/s')} TF32/FP16")
+    return (
+        f"{percent(progress.share_of_floor(result))} of its floor, {milliseconds(bound.seconds)} ms, set by "
+        f"{bound.wall} ({', '.join(peaks)})"
+    )
 
 
 def _row(standing: Standing, progress: Progress) -> tuple[str, ...]:
@@ -73,7 +102,7 @@ def speed(result: Result, progress: Progress) -> tuple[str, ...]:
         milliseconds(seconds),
         spread(result),
         gigaflops(progress.layer.flop, seconds),
-        percent(progress.share_of_floor(seconds)),
+        percent(progress.share_of_floor(result)),
         times(progress.naive / seconds if progress.naive else None),
     )
 
@@ -133,7 +162,8 @@ def report_json(report: Report) -> dict[str, Any]:
         "reused": progress.reused,
         "known_before": progress.known,
         "valid_configurations": progress.space,
-        "floor_ms": None if progress.floor is None else 1e3 * progress.floor,
+        "floor_ms": None if progress.floor is None else 1e3 * progress.floor.seconds,
+        "wall": None if progress.floor is None else progress.floor.wall,
         "naive_ms": None if progress.naive is None else 1e3 * progress.naive,
         "best": [
             {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, progress)}
@@ -169,6 +199,8 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
         "registers": result.resources.registers,
         "shared_bytes": result.resources.shared_bytes,
         "local_bytes": result.resources.local_bytes,
+        "occupancy": result.resources.occupancy,
+        "spill_bytes": result.resources.spill_bytes,
         "text": result.text or None,
     }
     if result.measurement:
@@ -179,6 +211,7 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
             "samples": len(result.measurement.samples),
             "pruned": result.measurement.pruned,
             "gflops": progress.layer.flop / result.seconds / 1e9 if result.ok else None,
-            "share_of_floor": progress.share_of_floor(result.seconds) if result.ok else None,
+            "share_of_floor": progress.share_of_floor(result),
+            "wall": bound.wall if (bound := progress.roof_of(result)) else None,
         }
     return plain

@@ -65,7 +65,7 @@ def _markdown(handles: list[StudyHandle]) -> list[str]:
             spread(found),
             times(progress.naive / found.seconds if progress.naive else None),
             gigaflops(handle.layer.flop, found.seconds),
-            percent(progress.share_of_floor(found.seconds)),
+            percent(progress.share_of_floor(found)),
             found.configuration.template,
             f"{len(results):,}",
         )
@@ -122,6 +122,7 @@ def _progress(handle: StudyHandle, results: list[Result]) -> Progress:
         space=0,
         trials=None,
         seconds=None,
+        precision=handle.key.precision,
         known=len(results),
         naive=naive,
         best=handle.best(),
@@ -136,7 +137,7 @@ def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Resu
 
 
 def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Result], top: int) -> None:
-    from tuner.cli.report import COLUMNS, speed
+    from tuner.cli.report import COLUMNS, floor_line, resources_line, speed
     from tuner.cli.text import echo_wrapped, table
 
     machine = handle.environment
@@ -154,6 +155,8 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     if best:
         click.echo("\nwinner, verified on second inputs and ragged batches:")
         echo_wrapped(str(best.configuration))
+        for line in (resources_line(best.resources), floor_line(progress, best)):
+            echo_wrapped(line)
     else:
         click.echo("\nno verified winner yet; run the study to its end")
 
@@ -225,13 +228,15 @@ def dashboard(port: int | None, host: str, storage: str) -> None:
 @click.argument("study")
 @click.argument("trial", type=int)
 @click.option("--keep-source", type=click.Path(path_type=Path), metavar="FILE", help="Write the rendered source here.")
+@click.option("--profile", is_flag=True, help="Also run it once under ncu and print hardware counters.")
 @options.templates
 @options.storage
-def replay(study: str, trial: int, keep_source: Path | None, **rest: Any) -> None:
+def replay(study: str, trial: int, keep_source: Path | None, profile: bool, **rest: Any) -> None:
     """Run one configuration of a study again, verbosely; nothing is stored."""
-    from tuner.cli.replay import replay_trial
+    from tuner.cli.replay import Asked, replay_trial
 
-    replay_trial(study, trial, keep_source, rest["storage"], options.chosen_templates(rest["templates"]))
+    asked = Asked(study=study, trial=trial, keep_source=keep_source, profile=profile)
+    replay_trial(asked, rest["storage"], options.chosen_templates(rest["templates"]))
 
 
 COMMANDS = (list_studies, show, best, export, dashboard, replay)

@@ -37,6 +37,14 @@ def gigaflops(flop: int, seconds: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
 
 
+def rate(value: float | None, unit: str) -> str:
+    """Return a rate in tera or giga: ``3.21 TB/s``."""
+    if not value:
+        return "-"
+    scale, letter = (1e12, "T") if value >= 1e12 else (1e9, "G")
+    return f"{value / scale:.3g} {letter}{unit}"
+
+
 def console() -> Console:
     """Return a console on standard output; 80 columns where there is no terminal."""
     from rich.console import Console

@@ -23,6 +23,7 @@ INTERRUPTED = 130
 @options.precision
 @click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
 @click.option("--time", "seconds", type=options.duration, metavar="60s", help="Stop searching after this long.")
+@click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds propose equal configurations.")
 @options.storage
@@ -67,7 +68,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     if given["batch"] is None and "B=" not in given["layer"]:
         layer = layer.with_batch(default_batch(layer, device))
     unbounded = given["trials"] is None and given["seconds"] is None
-    extra = {name: given[name] for name in ("trial_timeout", "compile_timeout", "data", "trials")}
+    extra = {name: given[name] for name in ("trial_timeout", "compile_timeout", "data", "trials", "stop_at")}
     if given["jobs"] is not None:
         extra["jobs"] = given["jobs"]
     return RunOptions(

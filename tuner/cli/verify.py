@@ -38,7 +38,7 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
     template = template_of(best, templates)
     with Worker(spec) as worker:
         rendered = render(template, best.configuration, spec.layer, worker.facts.limits.dialect)
-        binary, _ = compile_one(worker, rendered)
+        binary = compile_one(worker, rendered).binary
         agreement = worker.agreement(task_for(template, best, rendered, binary, spec))
     if agreement is None:
         raise TunerError(f"study '{handle.name}': its winner failed when run once more; tune replay says how")

@@ -8,7 +8,18 @@ from tuner.devices.base import Array, Buffer, Device, Kernel, scalar
 from tuner.errors import UsageError
 from tuner.results import Environment
 
-__all__ = ["Array", "Buffer", "Device", "Kernel", "check_name", "compile_source", "open_device", "resolve", "scalar"]
+__all__ = [
+    "Array",
+    "Buffer",
+    "Device",
+    "Kernel",
+    "check_name",
+    "compile_source",
+    "compile_with_spills",
+    "open_device",
+    "resolve",
+    "scalar",
+]
 
 NAMES = "auto, cpu, cuda, cuda:N, opencl:N"
 
@@ -57,10 +68,19 @@ def compile_source(environment: Environment, source: str) -> bytes:
     Raises:
         CompileError: With the compiler's log.
     """
+    return compile_with_spills(environment, source)[0]
+
+
+def compile_with_spills(environment: Environment, source: str) -> tuple[bytes, int | None]:
+    """Compile, and return the binary with the bytes of registers a thread spills; None where nobody counts them.
+
+    Raises:
+        CompileError: With the compiler's log.
+    """
     if environment.kind == "cuda":
         from tuner.devices import cuda
 
-        return cuda.compile_source(environment.arch, source)
+        return cuda.compile_with_spills(environment.arch, source)
     from tuner.devices import opencl
 
-    return opencl.compile_source(environment.device, source)
+    return opencl.compile_source(environment.device, source), None

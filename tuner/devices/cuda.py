@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
+import warnings
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
 import numpy as np
 
 from tuner.devices.base import Array, Buffer, Kernel, wait_until
+from tuner.devices.occupancy import Multiprocessor, occupancy
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
 from tuner.results import Environment, Resources, Telemetry
 from tuner.templates import CUDA, DeviceLimits, Launch
 
 OPTIONS = ("-O3", "-std=c++17")
+WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
 STATIC_SHARED = 48 * 1024
+FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
 ELSE = "or use --device cpu"
 
 
@@ -86,15 +92,32 @@ def compile_source(arch: str, source: str) -> bytes:
     Raises:
         CompileError: With nvcc's output.
     """
+    return compile_with_spills(arch, source)[0]
+
+
+def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
+    """Compile, and return the binary with the bytes of registers that a thread spills, as ptxas counts its stores.
+
+    Raises:
+        CompileError: With nvcc's output.
+    """
     from pycuda.compiler import compile as pycuda_compile
     from pycuda.driver import CompileError as NvccError
 
+    options = [*OPTIONS, *WARN_SPILLS]
     try:
-        binary = pycuda_compile(source, options=list(OPTIONS), arch=arch, no_extern_c=False, cache_dir=False)
+        with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
+            warnings.simplefilter("always")
+            binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=False, cache_dir=False)
     except NvccError as error:
         log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
         raise CompileError(_first_error(log), log) from None
-    return cast(bytes, binary)
+    return cast(bytes, binary), spilled_bytes("\n".join(str(each.message) for each in said))
+
+
+def spilled_bytes(log: str) -> int:
+    """Return the spill stores that ptxas warns of; it says nothing where nothing is spilled."""
+    return sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
 
 
 def _first_error(log: str) -> str:
@@ -159,6 +182,7 @@ class CudaDevice:
             warp=get(attribute.WARP_SIZE),
             capability=10 * major + minor,
         )
+        self._multiprocessor = _multiprocessor(attribute, get, self.limits)
         self.cache_bytes = get(attribute.L2_CACHE_SIZE)
         self.memory_bytes = device.total_memory()
         self.timer_resolution = 1e-6
@@ -189,7 +213,14 @@ class CudaDevice:
             raise OutOfResources(f"module does not load: {error}", str(error)) from None
         kernel = CudaKernel(module, entry, launch)
         self._fit(kernel, launch)
+        kernel.resources = replace(kernel.resources, occupancy=self._occupancy(kernel.resources, launch))
         return kernel
+
+    def _occupancy(self, used: Resources, launch: Launch) -> float | None:
+        if self._multiprocessor is None or used.registers is None or used.shared_bytes is None:
+            return None
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        return occupancy(self._multiprocessor, threads, used.registers, used.shared_bytes)
 
     def _fit(self, kernel: CudaKernel, launch: Launch) -> None:
         attribute = self._cuda.function_attribute
@@ -247,6 +278,19 @@ def _driver_version(cuda: Any) -> str:
     except Exception:
         version = cuda.get_driver_version()
         return f"CUDA {version // 1000}.{version % 1000 // 10}"
+
+
+def _multiprocessor(attribute: Any, get: Any, limits: DeviceLimits) -> Multiprocessor | None:
+    """Return what a multiprocessor has, or None where this PyCUDA cannot ask for it."""
+    if limits.capability < FIRST_KNOWN or not hasattr(attribute, "MAX_BLOCKS_PER_MULTIPROCESSOR"):
+        return None  # older cards give shared memory out in other units
+    return Multiprocessor(
+        threads=get(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
+        blocks=get(attribute.MAX_BLOCKS_PER_MULTIPROCESSOR),
+        registers=get(attribute.MAX_REGISTERS_PER_MULTIPROCESSOR),
+        block_registers=limits.registers,
+        shared_bytes=get(attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+    )
 
 
 def _shared_optin(cuda: Any, device: Any) -> int:

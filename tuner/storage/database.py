@@ -20,6 +20,7 @@ from tuner.errors import UsageError
 from tuner.storage.faults import one_line
 from tuner.storage.location import Location, find_location, inspect_file
 from tuner.storage.models import SCHEMA_VERSION, Base, SchemaRow
+from tuner.storage.upgrade import upgrade
 
 BUSY_SECONDS = 30
 _PRAGMAS = (f"busy_timeout = {BUSY_SECONDS * 1000}", "synchronous = NORMAL", "foreign_keys = ON")
@@ -76,6 +77,9 @@ class Database:
                 f"storage {self._name} was made by a newer tuner (schema {found.version}, this one reads "
                 f"{SCHEMA_VERSION}); upgrade: pip install --upgrade tuner"
             )
+        if found.version < SCHEMA_VERSION:
+            with lock, self._write_engine.begin() as connection:
+                upgrade(connection)
         if found.optuna_version != optuna.__version__:
             self._check_optuna()
 

@@ -10,7 +10,7 @@ from optuna.storages._rdb import models as optuna_models
 from sqlalchemy import ForeignKey, Index, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _OPTUNA_STUDY = optuna_models.StudyModel.__table__.c.study_id
 _OPTUNA_TRIAL = optuna_models.TrialModel.__table__.c.trial_id
@@ -49,6 +49,8 @@ class EnvironmentRow(Base):
     host: Mapped[str]
     peak_flops: Mapped[float | None]
     peak_bytes: Mapped[float | None]
+    peak_tf32: Mapped[float | None]
+    peak_fp16: Mapped[float | None]
 
 
 class StudyRow(Base):
@@ -107,6 +109,8 @@ class ResultRow(Base):
     registers: Mapped[int | None]
     local_bytes: Mapped[int | None]
     shared_bytes: Mapped[int | None]
+    occupancy: Mapped[float | None]
+    spill_bytes: Mapped[int | None]
     compile_seconds: Mapped[float]
     check_seconds: Mapped[float]
     measure_seconds: Mapped[float]

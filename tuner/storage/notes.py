@@ -9,6 +9,7 @@ from optuna.storages._rdb import models
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
 
+from tuner.layers import ConvLayer
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage.rows import layer_of
 
@@ -61,11 +62,15 @@ def read_note(session: Session, optuna_id: int) -> str:
 
 def resume_command(key: StudyKey, device: str) -> str:
     """Return the command line that goes on with this study on ``device``."""
-    layer = key.layer
-    if "/" not in layer:
-        layer = ",".join(f"{name}={size}" for name, size in zip("CHWMK", key.shape[1:], strict=True))
-    precision = "" if key.precision == "fp32" else f" --precision {key.precision}"
-    return f"tune run --layer {layer} --device {device} --batch {key.shape[0]}{precision}"
+    return run_command(layer_of(key), device, key.precision)
+
+
+def run_command(layer: ConvLayer, device: str, precision: str) -> str:
+    """Return the command line that makes a study of a layer or goes on with it."""
+    sizes = ",".join(f"{size}={getattr(layer, size)}" for size in "CHWMK")
+    named = layer.name if "/" in layer.name else sizes
+    wanted = "" if precision == "fp32" else f" --precision {precision}"
+    return f"tune run --layer {named} --device {device} --batch {layer.B}{wanted}"
 
 
 def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Result | None) -> str:

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, CursorResult, bindparam, delete, insert, sele
 from tuner.errors import StudyMismatch
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result
+from tuner.roofline import operands_of, roof
 from tuner.storage.rows import Choices
 from tuner.templates import Choice, Configuration
 
@@ -114,6 +115,9 @@ def attributes_of(result: Result, environment: Environment, layer: ConvLayer) ->
         "baseline": result.baseline or None,
         "registers": result.resources.registers,
         "shared_bytes": result.resources.shared_bytes,
+        "local_bytes": result.resources.local_bytes,
+        "occupancy": result.resources.occupancy,
+        "spill_bytes": result.resources.spill_bytes,
         "max_error": result.max_error,
         "fingerprint": result.fingerprint,
         "compile_seconds": round(result.costs.compile, 6),
@@ -131,12 +135,11 @@ def _speed(result: Result, environment: Environment, layer: ConvLayer) -> dict[s
     if not result.ok or result.measurement is None:
         return {}
     low, high = result.measurement.interval
-    floor = None
-    if environment.peak_bytes and environment.peak_flops:
-        floor = layer.floor_seconds(environment.peak_bytes, environment.peak_flops)
+    bound = roof(layer, environment, operands_of(result.configuration))
     return {
         "gflops": round(layer.flop / result.seconds / 1e9, 3),
-        "percent_of_floor": round(100 * floor / result.seconds, 2) if floor else None,
+        "percent_of_floor": round(100 * bound.share(result.seconds), 2) if bound else None,
+        "wall": bound.wall if bound else None,
         "samples": len(result.measurement.samples),
         "interval_ms": [low * 1e3, high * 1e3],
     }

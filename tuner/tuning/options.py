@@ -25,6 +25,7 @@ class RunOptions:
         device: A resolved device name.
         trials: New evaluations at most; None: no limit.
         seconds: Wall-clock seconds of searching at most; None: no limit.
+        stop_at: Share of the floor at which the search ends; None: never.
         jobs: Compiling processes.
         trial_timeout, compile_timeout: Seconds; None for the rules' own.
     """
@@ -37,6 +38,7 @@ class RunOptions:
     seed: int = 0
     trials: int | None = None
     seconds: float | None = None
+    stop_at: float | None = None
     jobs: int = os.cpu_count() or 1
     trial_timeout: float | None = None
     compile_timeout: float | None = None
@@ -48,6 +50,8 @@ class RunOptions:
         for name, value in (("--trials", self.trials), ("--time", self.seconds), ("--jobs", self.jobs)):
             if value is not None and value <= 0:
                 raise UsageError(f"{name} {value}: nothing could be measured; give a number above 0")
+        if self.stop_at is not None and not 0 < self.stop_at <= 1:
+            raise UsageError(f"--stop-at {self.stop_at}: not a share of the floor; give more than 0 and at most 1")
         for name, limit in (("--trial-timeout", self.trial_timeout), ("--compile-timeout", self.compile_timeout)):
             if limit is not None and limit <= 0:
                 raise UsageError(f"{name} {limit}: no trial could end in time; give seconds above 0")

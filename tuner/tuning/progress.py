@@ -9,6 +9,7 @@ from typing import Protocol
 from tuner.agreement import Agreement
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result
+from tuner.roofline import Roof, operands_of, roof
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class Progress:
     space: int
     trials: int | None
     seconds: float | None
+    precision: str = "fp32"
     known: int = 0
     done: int = 0
     reused: int = 0
@@ -53,14 +55,18 @@ class Progress:
     outcomes: Counter[str] = field(default_factory=Counter)
 
     @property
-    def floor(self) -> float | None:
-        """The roofline's bound in seconds, or None while the device's ceilings are not known."""
-        flops, rate = self.environment.peak_flops, self.environment.peak_bytes
-        return self.layer.floor_seconds(rate, flops) if flops and rate else None
+    def floor(self) -> Roof | None:
+        """The layer's bound by the precision's own peak, or None while the device's ceilings are not known."""
+        return roof(self.layer, self.environment, self.precision)
 
-    def share_of_floor(self, seconds: float) -> float | None:
-        """Return floor / seconds: 1.0 is as fast as the device allows."""
-        return self.floor / seconds if self.floor else None
+    def roof_of(self, result: Result) -> Roof | None:
+        """Return the bound of what this configuration multiplies."""
+        return roof(self.layer, self.environment, operands_of(result.configuration))
+
+    def share_of_floor(self, result: Result) -> float | None:
+        """Return its bound over its time: 1.0 is as fast as the device allows with these operands."""
+        bound = self.roof_of(result)
+        return bound.share(result.seconds) if bound and result.ok else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +84,7 @@ class Report:
     """How a run ended.
 
     Attributes:
-        reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``.
+        reason: Why it stopped: ``trials``, ``time``, ``floor``, ``exhausted``, ``interrupted``.
         best: The five best, the winner first; those within the noise of it are ``tied``.
         baselines: Every named baseline that was measured, in the templates' order.
         failed: Results of this run that are not ``ok``.

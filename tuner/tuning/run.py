@@ -20,6 +20,7 @@ from tuner.storage import LAUNCH, Store, StudyHandle, Writer, foresee
 from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
 from tuner.tuning.fingerprint import fingerprint, study_key
+from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.heats import settle, task_of
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
@@ -96,6 +97,7 @@ class Run:
             space=len(space),
             trials=options.trials,
             seconds=options.seconds,
+            precision=options.precision,
             known=len(self.results),
             reused=sum(result.reused for result in self.results.values()),
         )
@@ -163,7 +165,7 @@ class Run:
             if not self.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
             for candidate in self._compiled():
-                if self._budget_spent() in ("time", "interrupted"):
+                if self._budget_spent() in ("time", "interrupted", "floor"):
                     break
                 self._finish(candidate)
         return reason
@@ -176,7 +178,7 @@ class Run:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
             return "trials"
-        return ""
+        return "floor" if near_floor(self.options, self.progress) else ""
 
     def _fill(self) -> None:
         """Keep the compilers busy: claim what the supply gives, and submit it."""
@@ -256,7 +258,8 @@ class Run:
         self.costs.check += spent if verdict.measurement is None else verdict.costs.check
         if self.worker.restarts != restarts:
             verdict = replace(verdict, text=f"{verdict.text}\n{self._check_health()}")
-        return verdict, compiled.seconds
+        used = replace(verdict.resources, spill_bytes=compiled.spill_bytes)
+        return replace(verdict, resources=used), compiled.seconds
 
     def task(self, configuration: Configuration, rendered: Rendered, binary: bytes, baseline: str = "") -> Task:
         """Return the worker's task for one compiled configuration."""

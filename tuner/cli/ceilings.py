@@ -1,0 +1,63 @@
+"""``tune doctor --ceilings``: what the device can do at most, measured once and kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tuner.protocol import BenchSpec
+    from tuner.results import Environment
+
+SAMPLE_LAYER = "sp18/conv1"  # any layer opens the bench
+
+
+def show_ceilings(device: str, again: bool, as_json: bool) -> None:
+    """Print the device's ceilings, from the cache or measured now.
+
+    Raises:
+        UsageError: There is no such device.
+        DeviceError: It cannot be measured.
+    """
+    from tuner.cli.text import print_json, rate
+    from tuner.devices import check_name, resolve
+    from tuner.layers import find_layer
+    from tuner.protocol import BenchSpec
+    from tuner.worker import Worker
+
+    spec = BenchSpec(device=resolve(check_name(device)), layer=find_layer(SAMPLE_LAYER, 1))
+    with Worker(spec) as worker:
+        machine = worker.ask(_again) if again else worker.facts.environment
+    if as_json:
+        print_json(_plain(machine))
+        return
+    click.echo(f"{machine.device}: {machine.model}, {machine.driver}")
+    for name, value in (
+        ("memory, copies and writes", rate(machine.peak_bytes, "B/s")),
+        ("FP32 multiply-add", rate(machine.peak_flops, "FLOP/s")),
+        ("tensor cores, TF32", rate(machine.peak_tf32, "FLOP/s")),
+        ("tensor cores, FP16", rate(machine.peak_fp16, "FLOP/s")),
+    ):
+        click.echo(f"    {name:<26} {value:>16}")
+    click.echo("tensor cores by mma.sync with FP32 sums; - where there are none. --again measures them anew.")
+
+
+def _again(spec: BenchSpec) -> Environment:
+    from tuner.ceilings import with_ceilings
+    from tuner.worker import prepared
+
+    shop = prepared(spec)
+    return with_ceilings(shop.bench, shop.device.environment, again=True)
+
+
+def _plain(machine: Environment) -> dict[str, Any]:
+    return {
+        "device": machine.device,
+        "model": machine.model,
+        "driver": machine.driver,
+        "bytes_per_second": machine.peak_bytes,
+        "fp32_flops": machine.peak_flops,
+        "tf32_flops": machine.peak_tf32,
+        "fp16_flops": machine.peak_fp16,
+    }

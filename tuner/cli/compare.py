@@ -1,0 +1,204 @@
+"""``tune compare``: our best against cuDNN, the baselines and the floor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import options
+from tuner.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from tuner.charts import Bar
+    from tuner.comparing import CompareOptions, Comparison, Row
+
+EXPLAINED = (
+    "error: the largest of all elements, over the output's range; within: of its precision's tolerance. cuDNN's x and "
+    "w already lie on the device in its format and precision; ours are FP32 NCHW, y too."
+)
+
+
+@click.command()
+@click.option("--layer", required=True, metavar="NAME|SIZES", help="conv2, fa18/conv2, or C=8,H=32,W=48,M=32,K=3.")
+@options.device
+@click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run.")
+@options.precision
+@click.option("--compile", "compiled", is_flag=True, help="Also torch.compile max-autotune; takes minutes.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Write the bars as .svg or .png.")
+@options.templates
+@options.storage
+@options.data
+@options.as_json
+def compare(**given: Any) -> None:
+    """Compare a layer's best configuration with cuDNN, the naive and the 2017 final kernel, and the floor.
+
+    All in one run, interleaved, each launch from a cold cache, every output checked. cuDNN runs through PyTorch where
+    it is installed, on inputs that already lie on the device in its format and precision.
+    """
+    from tuner.cli.text import print_json
+    from tuner.comparing import compare as run_comparison
+
+    plot = given["plot"]
+    if plot is not None:
+        _check_plot(plot)
+    asked = _asked(given)
+    done = run_comparison(asked, lambda line: click.echo(line, err=True))
+    if given["as_json"]:
+        print_json(comparison_json(done))
+    else:
+        _print(done)
+    if plot is not None:
+        _write_plot(plot, done)
+
+
+def _asked(given: dict[str, Any]) -> CompareOptions:
+    from tuner.comparing import CompareOptions
+    from tuner.devices import check_name, resolve
+    from tuner.layers import find_layer
+    from tuner.tuning.options import default_batch
+
+    layer = find_layer(given["layer"], given["batch"])
+    device = resolve(check_name(given["device"]))
+    if given["batch"] is None and "B=" not in given["layer"]:
+        layer = layer.with_batch(default_batch(layer, device))
+    return CompareOptions(
+        layer=layer,
+        device=device,
+        precision=options.checked_precision(given["precision"]),
+        templates=options.chosen_templates(given["templates"]),
+        **{name: given[name] for name in ("storage", "compiled", "data")},
+    )
+
+
+def _print(done: Comparison) -> None:
+    from tuner.charts import bar_lines
+    from tuner.cli.text import echo_wrapped, table
+
+    machine = done.environment
+    click.echo(f"{done.layer.name}: {done.layer.describe()}")
+    echo_wrapped(f"{machine.model}, driver {machine.driver}; {done.pytorch or 'without PyTorch'}")
+    click.echo()
+    columns = ("contender", "ms", "+-", "vs ours", "error", "within")
+    table("one run, interleaved, cold cache", columns, [_cells(row) for row in done.rows], left=("contender",))
+    click.echo()
+    echo_wrapped(EXPLAINED)
+    for row in done.rows:
+        if row.failure:
+            echo_wrapped(f"{row.name}: {row.failure}")
+    for note in done.notes:
+        echo_wrapped(note)
+    click.echo()
+    for line in bar_lines(_bars(done)):
+        click.echo(line)
+    click.echo(f"\n{done.study}, trial {done.trial}:")
+    echo_wrapped(str(done.ours.configuration))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    from tuner.cli.text import milliseconds
+
+    timed, error = row.measurement, row.relative_error
+    within = {None: "-", True: "yes", False: "no"}[row.holds]
+    return (
+        row.name,
+        milliseconds(timed.median) if timed else "failed",
+        f"{timed.spread:.1%}" if timed else "",
+        f"{row.ratio.median:.2f}x" if row.ratio else "",
+        "-" if error is None else f"{error:.1e}",
+        within,
+    )
+
+
+def _bars(done: Comparison) -> list[Bar]:
+    from tuner.charts import Bar
+    from tuner.cli.text import milliseconds
+
+    bars = [
+        Bar(label=f"floor ({each.wall})", value=each.seconds, text=f"{milliseconds(each.seconds)} ms", kind="floor")
+        for each in dict.fromkeys((done.roof, done.own_roof))
+        if each
+    ]
+    for row in done.rows:
+        if row.measurement:
+            text = f"{milliseconds(row.measurement.median)} ms"
+            kind = "ours" if row is done.ours else "other"
+            measured = row.measurement
+            bars.append(Bar(label=row.name, value=measured.median, text=text, kind=kind, interval=measured.interval))
+    return bars
+
+
+def _check_plot(path: Path) -> None:
+    """Refuse before measuring what could not be written after it."""
+    from importlib.util import find_spec
+
+    if path.suffix not in (".svg", ".png"):
+        raise UsageError(f"--plot {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
+    if path.suffix == ".png" and find_spec("matplotlib") is None:
+        raise UsageError(f"--plot {path}: PNG needs matplotlib; pip install matplotlib, or give a .svg file")
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"--plot {path}: there is no such folder to write a file in; give another path")
+
+
+def _write_plot(path: Path, done: Comparison) -> None:
+    from tuner.cache import write_whole
+    from tuner.charts import bar_svg, write_png
+
+    title = f"{done.layer.name}, B={done.layer.B:,}: milliseconds, median and 95% interval"
+    subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"
+    try:
+        if path.suffix == ".svg":
+            write_whole(path, bar_svg(title, subtitle, _bars(done)).encode())
+        else:
+            write_png(path, title, subtitle, _bars(done))
+    except OSError as error:
+        raise StorageError(f"--plot {path}: {error.strerror}; the figures above are all there is") from None
+    click.echo(f"wrote {path}", err=True)
+
+
+def comparison_json(done: Comparison) -> dict[str, Any]:
+    """Return a comparison as plain data; times carry ``_ms``."""
+    machine = done.environment
+    return {
+        "layer": done.layer.name,
+        "batch": done.layer.B,
+        "precision": done.precision,
+        "device": machine.device,
+        "device_model": machine.model,
+        "driver": machine.driver,
+        "pytorch": done.pytorch or None,
+        "study": done.study,
+        "trial": done.trial,
+        "floor_ms": 1e3 * done.roof.seconds if done.roof else None,
+        "wall": done.roof.wall if done.roof else None,
+        "own_floor_ms": 1e3 * done.own_roof.seconds if done.own_roof else None,
+        "own_wall": done.own_roof.wall if done.own_roof else None,
+        "rows": [_row_json(row, done) for row in done.rows],
+        "notes": list(done.notes),
+    }
+
+
+def _row_json(row: Row, done: Comparison) -> dict[str, Any]:
+    timed, against = row.measurement, row.ratio
+    return {
+        "name": row.name,
+        "precision": row.precision,
+        "layout": row.layout or "NCHW",
+        "configuration": row.configuration.as_dict() if row.configuration else None,
+        "template": row.configuration.template if row.configuration else None,
+        "median_ms": 1e3 * timed.median if timed else None,
+        "interval_ms": [1e3 * end for end in timed.interval] if timed else None,
+        "samples_ms": [1e3 * sample for sample in timed.samples] if timed else [],
+        "share_of_floor": done.roof.share(timed.median) if done.roof and timed else None,
+        "ratio_to_ours": 1.0 if row is done.ours else against.median if against else None,
+        "ratio_interval": list(against.interval) if against else None,
+        "max_error": row.max_error,
+        "relative_error": row.relative_error,
+        "tolerance": row.tolerance,
+        "within_tolerance": row.holds,
+        "failure": row.failure or None,
+    }
+
+
+COMMANDS = (compare,)
