@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result
+from tuner.tuning.foresight import Foreseen
 
 
 @dataclass(slots=True)
@@ -81,6 +82,7 @@ class Report:
         best: The five best, the winner first; those within the noise of it are ``tied``.
         baselines: Every named baseline that was measured, in the templates' order.
         failed: Results of this run that are not ``ok``.
+        foreseen: How the predictions of resources did.
     """
 
     progress: Progress
@@ -90,6 +92,7 @@ class Report:
     failed: tuple[Result, ...]
     costs: Costs
     health: tuple[str, ...] = ()
+    foreseen: Foreseen = field(default_factory=Foreseen)
 
     @property
     def winner(self) -> Result | None:

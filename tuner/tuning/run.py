@@ -19,6 +19,7 @@ from tuner.storage import LAUNCH, Store, StudyHandle, Writer, foresee
 from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
 from tuner.tuning.fingerprint import fingerprint, study_key
+from tuner.tuning.foresight import Foresight
 from tuner.tuning.heats import settle
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
@@ -100,8 +101,10 @@ class Run:
         )
         for result in self.results.values():
             self._note_best(result)
-        sampler = make_sampler(options.sampler, Candidates.of(space), options.seed)
-        self.supply = Supply(space, sampler, handle, self.results.values())
+        candidates = Candidates.of(space)
+        self.foresight = Foresight(space, candidates)
+        sampler = make_sampler(options.sampler, candidates, options.seed)
+        self.supply = Supply(space, sampler, self.foresight, handle, self.results.values())
         self.pending: deque[_Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self._unshown: deque[Result] = deque()
@@ -128,6 +131,7 @@ class Run:
             failed=tuple(result for result in self.new.values() if not result.ok),
             costs=self.costs,
             health=tuple(self.health),
+            foreseen=self.foresight.foreseen,
         )
 
     def _search_or_interrupt(self) -> str:
