@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import subprocess
@@ -47,18 +46,6 @@ CUDA_LIMITS = DeviceLimits(
 )
 TEMPLATES = builtin_templates()
 NAMES = sorted(TEMPLATES)
-FAST = TEMPLATES["register_tile"].configuration(
-    {
-        "TILE_W": 2,
-        "TILE_H": 2,
-        "TILE_M": 16,
-        "UNROLL": "filter",
-        "IMAGES": 2,
-        "BLOCK_SHAPE": "128x1",
-        "STAGING": "async",
-        "VECTOR": 4,
-    }
-)
 # The compiler does not see the launch, nor the precision asked for; no choice exceeds its own limit of threads.
 HOST_ONLY = {"grid", "threads", "precision", "tensor cores"}
 DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
@@ -203,27 +190,6 @@ def test_operands_are_rounded_no_further_than_asked_for(precision: str, rounded:
     space = enumerate_template(TEMPLATES["tensor_core"], LAYERS["sp18/conv2"], limits)
     operands = TEMPLATES["tensor_core"].parameters[0].choices
     assert {operands[row] for row in set(space.rows[:, 0])} == rounded | {"tf32x3", "fp16x3", "fp16x4"}
-
-
-@needs_nvcc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-def test_valid_configurations_compile(arch: str, tmp_path: Path) -> None:
-    limits = replace(CUDA_LIMITS, shared_bytes=166_912 if arch == "sm_80" else 232_448)
-    layer = LAYERS["sp18/conv2"]
-    space = enumerate_space([TEMPLATES[name] for name in NAMES], layer, limits)
-    rng = random.Random(arch)
-    chosen = [part.configuration(rng.randrange(len(part))) for part in space.parts]
-    assert space.find(FAST) is not None
-
-    def check(configuration: Configuration) -> None:
-        source = render(TEMPLATES[configuration.template], configuration, layer, CUDA).source
-        code, log = nvcc(source, arch, tmp_path)
-        assert code == 0, f"{configuration}:\n{log}"
-        assert "warning" not in log, f"{configuration}:\n{log}"
-        assert configuration != FAST or " 0 bytes spill stores" in log, f"{configuration}:\n{log}"
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(check, (*chosen, FAST)))
 
 
 layers = st.builds(

@@ -14,6 +14,7 @@ from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plura
 from tuner.exporting import header_name
 from tuner.results import Resources, Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
+from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
 
 REASONS = {
     "trials": "all trials asked for are done",
@@ -37,6 +38,8 @@ def print_report(report: Report, asked: RunOptions) -> None:
     if report.baselines:
         _print_baselines(report.baselines, progress)
     _print_failures(report.failed)
+    for line in foreseen_lines(report.foreseen, report.winner):
+        echo_wrapped(line)
     for line in report.health:
         click.echo(line)
     echo_wrapped(costs_line(report.costs, progress.done))
@@ -130,6 +133,39 @@ def _print_failures(failed: Sequence[Result]) -> None:
     )
 
 
+def foreseen_lines(seen: Foreseen, winner: Result | None) -> list[str]:
+    """Return what was dropped before compiling and how often that was wrong; nothing without a prediction."""
+    lines = []
+    if seen.errors:
+        lines.append(
+            f"registers predicted for {len(seen.errors):,}: to {seen.median_error:.0f} in half of them, to "
+            f"{seen.error_of_90_percent:.0f} in 90%; resident warps right in {seen.warps_right / len(seen.errors):.0%}"
+        )
+    if any(seen.dropped.values()) or seen.tried:
+        tried = f"; {seen.tried} such compiled all the same, {seen.wrong} wrongly called so" if seen.tried else ""
+        if winner and seen.fastest < float("inf"):
+            tried += f", the fastest {seen.fastest / winner.seconds:.2f}x the best"
+        lines.append(
+            f"dropped before compiling: {seen.dropped[SPILLS]:,} that would spill, {seen.dropped[IDLE]:,} with under "
+            f"{LEAST_WARPS} warps{tried}"
+        )
+    return lines
+
+
+def foreseen_json(seen: Foreseen, winner: Result | None) -> dict[str, Any]:
+    compared = len(seen.errors)
+    return {
+        "dropped": dict(seen.dropped),
+        "predicted": compared,
+        "median_register_error": seen.median_error if compared else None,
+        "register_error_90_percent": seen.error_of_90_percent if compared else None,
+        "warps_right": seen.warps_right,
+        "hopeless_compiled": seen.tried,
+        "wrongly_hopeless": seen.wrong,
+        "fastest_hopeless_over_best": seen.fastest / winner.seconds if winner and seen.fastest < float("inf") else None,
+    }
+
+
 def costs_line(costs: Costs, trials: int) -> str:
     """Return where the time went, in one line."""
     each = f" ({1e3 * costs.tuner / trials:.1f} ms a trial)" if trials else ""
@@ -173,6 +209,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "agreement": asdict(report.agreement) if report.agreement else None,
         "baselines": [result_json(result, progress) for result in report.baselines],
         "outcomes": dict(progress.outcomes),
+        "foreseen": foreseen_json(report.foreseen, report.winner),
         "health": list(report.health),
         "seconds": {
             "total": report.costs.total,

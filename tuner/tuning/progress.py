@@ -10,6 +10,7 @@ from tuner.agreement import Agreement
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result
 from tuner.roofline import Roof, operands_of, roof
+from tuner.tuning.foresight import Foreseen
 
 
 @dataclass(slots=True)
@@ -90,6 +91,7 @@ class Report:
         failed: Results of this run that are not ``ok``.
         tolerance: The largest absolute error that a correct kernel may have at this precision.
         agreement: What the network makes of the winner, where its factors are rounded.
+        foreseen: How the predictions of resources did.
     """
 
     progress: Progress
@@ -101,6 +103,7 @@ class Report:
     health: tuple[str, ...] = ()
     tolerance: float | None = None
     agreement: Agreement | None = None
+    foreseen: Foreseen = field(default_factory=Foreseen)
 
     @property
     def winner(self) -> Result | None:

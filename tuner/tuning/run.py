@@ -21,6 +21,7 @@ from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
 from tuner.tuning.fingerprint import fingerprint, study_key
 from tuner.tuning.floor_stop import near_floor
+from tuner.tuning.foresight import Foresight
 from tuner.tuning.heats import settle, task_of
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
@@ -103,8 +104,10 @@ class Run:
         )
         for result in self.results.values():
             self._note_best(result)
-        sampler = make_sampler(options.sampler, Candidates.of(space), options.seed)
-        self.supply = Supply(space, sampler, handle, self.results.values())
+        candidates = Candidates.of(space)
+        self.foresight = Foresight(space, candidates)
+        sampler = make_sampler(options.sampler, candidates, options.seed)
+        self.supply = Supply(space, sampler, self.foresight, handle, self.results.values())
         self.pending: deque[_Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self._unshown: deque[Result] = deque()
@@ -134,6 +137,7 @@ class Run:
             health=tuple(self.health),
             tolerance=self.facts.tolerance,
             agreement=agreement,
+            foreseen=self.foresight.foreseen,
         )
 
     def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:

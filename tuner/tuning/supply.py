@@ -10,7 +10,9 @@ from tuner.search.samplers import Sampler
 from tuner.space import Space
 from tuner.storage import COMPILE, StudyHandle
 from tuner.templates import Configuration
+from tuner.tuning.foresight import Foresight
 
+ROUNDS = 4  # of asking for proposals that are not hopeless; then any will do
 Named = tuple[Configuration, str]
 
 
@@ -29,11 +31,14 @@ class Supply:
     """Hands out valid configurations that nobody has measured or claimed.
 
     Args:
-        known: Results the study has already; the sampler learns from them.
+        sampler: Proposes; what ``foresight`` finds hopeless is put off.
+        known: Results the study has already; both learn from them.
     """
 
-    def __init__(self, space: Space, sampler: Sampler, handle: StudyHandle, known: Iterable[Result]) -> None:
-        self._space, self._sampler, self._handle = space, sampler, handle
+    def __init__(
+        self, space: Space, sampler: Sampler, foresight: Foresight, handle: StudyHandle, known: Iterable[Result]
+    ) -> None:
+        self._space, self._sampler, self._foresight, self._handle = space, sampler, foresight, handle
         seen = set()
         for result in known:
             seen.add(result.configuration.key)
@@ -58,9 +63,21 @@ class Supply:
         named = [self._named.popleft() for _ in range(min(count, len(self._named)))]
         for configuration, _ in named:
             self._skip(configuration)
-        proposed = self._sampler.propose(count - len(named)) if len(named) < count else []
+        proposed = self._promising(count - len(named)) if len(named) < count else []
         self.exhausted = not named and not proposed
         return named + [(self._space[index], "") for index in proposed]
+
+    def _promising(self, count: int) -> list[int]:
+        kept: list[int] = []
+        for _ in range(ROUNDS):
+            proposed = self._sampler.propose(count - len(kept))
+            good = self._foresight.keep(proposed)
+            for index in set(proposed) - set(good):
+                self._sampler.skip(index)
+            kept += good
+            if len(kept) == count or not proposed:
+                return kept or self._foresight.put_off(count)
+        return kept + self._sampler.propose(count - len(kept))
 
     def _skip(self, configuration: Configuration) -> None:
         index = self._space.find(configuration)
@@ -72,6 +89,7 @@ class Supply:
         index = self._space.find(result.configuration)
         if index is None:
             return
+        self._foresight.learn(index, result)
         measured = result.measurement
         if not result.ok or measured is None:
             self._sampler.observe(index, None)

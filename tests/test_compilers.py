@@ -1,0 +1,78 @@
+"""nvcc compiles a sample of every template's space for three generations, without spills where none are declared.
+
+A configuration declares that it may spill by unrolling the whole filter (the compiler then loads far ahead) or by
+asking for several resident blocks (which limits its registers). ptxas keeps a few bytes of some kernels in local
+memory where most registers are free; up to ``FEW_BYTES`` are no spill.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ptxas import Used, compile_all
+from test_templates import CUDA_LIMITS, NAMES, TEMPLATES, needs_nvcc
+
+from tuner.layers import LAYERS
+from tuner.render import render
+from tuner.space import TemplateSpace, enumerate_template
+from tuner.templates import CUDA, Configuration
+
+FEW_BYTES = 32
+GENERATIONS = {"sm_80": ("sp18/conv2", 166_912), "sm_90": ("fa18/conv2", 232_448), "sm_100": ("fa17/conv1", 232_448)}
+FAST = TEMPLATES["register_tile"].configuration(
+    {
+        "TILE_W": 2,
+        "TILE_H": 2,
+        "TILE_M": 16,
+        "UNROLL": "filter",
+        "IMAGES": 2,
+        "BLOCK_SHAPE": "128x1",
+        "STAGING": "async",
+        "VECTOR": 4,
+    }
+)
+
+
+def may_spill(configuration: Configuration) -> bool:
+    values = configuration.as_dict()
+    return values.get("UNROLL") == "filter" or values.get("MIN_BLOCKS", 1) != 1
+
+
+def sample(space: TemplateSpace, rng: random.Random) -> list[Configuration]:
+    """Return any configuration, and one that declares no spills."""
+    drawn = [space.configuration(rng.randrange(len(space))) for _ in range(200)]
+    return [drawn[0], next(each for each in drawn[1:] if not may_spill(each))]
+
+
+def compiled(configurations: list[Configuration], layer: str, arch: str, folder: Path) -> list[Used]:
+    sources = [render(TEMPLATES[each.template], each, LAYERS[layer], CUDA).source for each in configurations]
+    return compile_all(sources, arch, folder)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", GENERATIONS)
+def test_nvcc_compiles_a_sample_of_every_space(arch: str, tmp_path: Path) -> None:
+    layer, shared_bytes = GENERATIONS[arch]
+    limits = replace(CUDA_LIMITS, shared_bytes=shared_bytes, capability=int(arch.removeprefix("sm_")))
+    rng = random.Random(arch)
+    chosen = []
+    for name in NAMES:
+        space = enumerate_template(TEMPLATES[name], LAYERS[layer], limits)
+        assert len(space), f"{name} on {layer} for {arch}"
+        chosen += sample(space, rng)
+    for configuration, used in zip(chosen, compiled(chosen, layer, arch, tmp_path), strict=True):
+        assert used.code == 0, f"{configuration} on {layer} for {arch}:\n{used.log}"
+        assert "warning" not in used.log, f"{configuration} on {layer} for {arch}:\n{used.log}"
+        most = None if may_spill(configuration) else FEW_BYTES
+        assert most is None or used.spills <= most, f"{configuration} on {layer} for {arch}:\n{used.log}"
+
+
+@needs_nvcc
+def test_the_fastest_configuration_known_spills_nothing(tmp_path: Path) -> None:
+    for arch in GENERATIONS:
+        used = compiled([FAST], "sp18/conv2", arch, tmp_path)[0]
+        assert used.code == 0, used.log
+        assert used.spills == 0, f"{FAST} for {arch}:\n{used.log}"
