@@ -33,15 +33,18 @@ MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches
 # --- in the worker ----------------------------------------------------------------------------------------------
 
 
-def begin(log: str | None = None) -> None:
-    """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``."""
+def begin(log: str, scratch: str) -> None:
+    """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``.
+
+    PoCL leaves files of every build behind; in ``scratch`` they go when the run ends.
+    """
+    os.environ.setdefault("POCL_CACHE_DIR", scratch)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if log:
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
 
 
 class _Workshop:
@@ -158,13 +161,13 @@ class Worker:
     def __init__(self, spec: BenchSpec, trial_timeout: float | None = None) -> None:
         self.spec, self.trial_timeout = spec, trial_timeout
         self.restarts = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="tuner-")
+        self._folder = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
         self._log = Path(self._folder.name) / "worker.log"
         self._pool = ProcessPool(
             max_workers=1,
             context=multiprocessing.get_context("spawn"),
             initializer=begin,
-            initargs=(str(self._log),),
+            initargs=(str(self._log), self._folder.name),
         )
         try:
             self.facts: BenchFacts = self._call(_facts, spec, limit=PREPARE_SECONDS)

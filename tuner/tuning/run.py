@@ -172,10 +172,11 @@ class Run:
         room = AHEAD * self.options.jobs - len(self.pending)
         if self.options.trials is not None:
             room = min(room, self.options.trials - self.progress.done - len(self.claimed))
-        taken = self.supply.take(room)
-        self.claimed |= {configuration.key: configuration for configuration, _ in taken}
-        for configuration, baseline in taken:
-            self._submit(configuration, baseline)
+        while room > 0 and (taken := self.supply.take(min(room, self.options.jobs))):  # the first compile meanwhile
+            self.claimed |= {configuration.key: configuration for configuration, _ in taken}
+            for configuration, baseline in taken:
+                self._submit(configuration, baseline)
+            room -= len(taken)
 
     def _submit(self, configuration: Configuration, baseline: str) -> None:
         template = self.space.template(configuration.template)
