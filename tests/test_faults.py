@@ -126,6 +126,14 @@ def test_results_carry_over_when_choices_are_added_and_reordered(tmp_path):
     assert (report.progress.known, report.progress.reused, report.progress.done) == (3, 3, 1)
 
 
+def test_results_carry_over_into_the_older_study_when_choices_are_put_back(tmp_path):
+    older, newer = faulty("none", threads=(64, 16, 32)), faulty("none", threads=(32, 16, 64, 8))
+    run(tmp_path, older, trials=1)
+    run(tmp_path, newer)
+    report = run(tmp_path, older)
+    assert (report.progress.known, report.progress.reused, report.progress.done) == (3, 2, 0)
+
+
 def test_launch_faster_than_the_clock_has_a_positive_finite_time(tmp_path):
     report = run(tmp_path, faulty("none"), layer=find_layer("C=1,H=1,M=1,K=1", batch=1))
     assert report.winner is not None

@@ -7,7 +7,6 @@ element of y is compared with the reference on the device, and the guard zones, 
 from __future__ import annotations
 
 import os
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +80,12 @@ class Bench:
         """Run the reference convolution."""
         self.run("reference_conv", layer.y_size, x, w, y, *sizes(layer))
 
-    def time_reference(self, x: Buffer, w: Buffer, layer: ConvLayer, samples: int) -> float:
-        """Return the reference kernel's median seconds on ``layer``; overwrites y."""
+    def time_reference(self, x: Buffer, w: Buffer, layer: ConvLayer, samples: int) -> tuple[float, ...]:
+        """Return seconds of the reference kernel on ``layer``; overwrites y."""
         kernel, launch = self.prepared("reference_conv", layer.y_size)
         arguments = (x, w, self.y, *sizes(layer))
-        return statistics.median(
-            self.device.timed(kernel, launch, arguments, limit=600.0, repeat=1) for _ in range(samples)
-        )
+        timed = (self.device.timed(kernel, launch, arguments, limit=600.0, repeat=1) for _ in range(samples))
+        return tuple(max(seconds, self.device.timer_resolution) for seconds in timed)
 
     def largest(self, values: Buffer, count: int) -> float:
         """Return max |value| of a device buffer."""

@@ -10,6 +10,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ T = TypeVar("T")
 PR_SET_PDEATHSIG = 1
 PREPARE_SECONDS = 180.0
 CANARY_SECONDS = 0.002
+HEALTH_SAMPLES = 9
 MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches, which have their own limit
 
 
@@ -60,7 +62,7 @@ class _Workshop:
         self.bench = Bench(self.device, spec.layer)
         self.inputs = network_inputs(self.bench, spec)
         self.second = random_inputs(self.bench, spec)
-        seconds = self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3)
+        seconds = statistics.median(self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3))
         share = min(1.0, CANARY_SECONDS / max(seconds, 1e-9))
         self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
         self.facts = BenchFacts(
@@ -72,7 +74,7 @@ class _Workshop:
             data_digest=self.inputs.digest,
         )
 
-    def canary(self, samples: int) -> float:
+    def canaries(self, samples: int) -> tuple[float, ...]:
         """Time the reference kernel on a few images."""
         return self.bench.time_reference(self.inputs.x, self.inputs.w, self.canary_layer, samples)
 
@@ -94,8 +96,8 @@ def _facts(spec: BenchSpec) -> BenchFacts:
     return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
 
 
-def _health(spec: BenchSpec) -> float:
-    return _prepared(spec).canary(samples=9)
+def _health(spec: BenchSpec) -> tuple[float, ...]:
+    return _prepared(spec).canaries(samples=HEALTH_SAMPLES)
 
 
 def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
@@ -104,7 +106,7 @@ def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
     shop = _prepared(spec)
     try:
         trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
-        return evaluate(trial, shop.second, shop.canary(samples=1))
+        return evaluate(trial, shop.second, shop.canaries(samples=1)[0])
     except Rejected as error:
         return Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error))
     except DeviceError as error:
@@ -242,12 +244,12 @@ class Worker:
         except (FutureTimeout, ProcessExpired, TunerError):
             return []
 
-    def health(self) -> float | None:
-        """Return the canary's seconds in a fresh or used worker, or None when it could not be timed."""
+    def health(self) -> tuple[float, ...]:
+        """Return some canaries of a fresh or used worker in seconds; none when they could not be timed."""
         try:
             return self._call(_health, self.spec, limit=PREPARE_SECONDS)
         except (FutureTimeout, ProcessExpired, TunerError):
-            return None
+            return ()
 
     def close(self) -> None:
         """End the worker process."""

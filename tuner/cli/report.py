@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -172,6 +173,9 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
             "interval_ms": [1e3 * low, 1e3 * high],
             "samples": len(result.measurement.samples),
             "pruned": result.measurement.pruned,
+            "canary_ms": result.measurement.canary and 1e3 * result.measurement.canary,
+            "canary_ratio": result.measurement.ratio,
+            "telemetry": asdict(result.measurement.telemetry),
             "gflops": progress.layer.flop / result.seconds / 1e9 if result.ok else None,
             "share_of_floor": progress.share_of_floor(result.seconds) if result.ok else None,
         }
