@@ -108,7 +108,7 @@ def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
         trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
         return evaluate(trial, shop.second, shop.canaries(samples=1)[0])
     except Rejected as error:
-        return Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error))
+        return Verdict(outcome=error.outcome, text=error.whole, lost=_lost(shop, error))
     except DeviceError as error:
         return Verdict(outcome=Crashed.outcome, text=str(error), lost=True)
 
@@ -126,7 +126,7 @@ def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: floa
             trial.check()
             trial.confirm(shop.second)
         except Rejected as error:
-            ends.append(Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error)))
+            ends.append(Verdict(outcome=error.outcome, text=error.whole, lost=_lost(shop, error)))
             continue
         ends.append(())
         sound.append((number, trial))
@@ -134,10 +134,6 @@ def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: floa
     for (number, _), samples in zip(sound, timed, strict=True):
         ends[number] = samples
     return ends
-
-
-def _text(error: Rejected) -> str:
-    return str(error) if error.text == str(error) else f"{error}\n{error.text}"
 
 
 def _lost(shop: _Workshop, error: Rejected) -> bool:

@@ -86,6 +86,7 @@ def _print_baselines(baselines: Sequence[Result], progress: Progress) -> None:
 def _print_failures(failed: Sequence[Result]) -> None:
     if not failed:
         return
+    click.echo()
     kinds: dict[str, list[Result]] = {}
     for result in failed:
         kinds.setdefault(result.outcome, []).append(result)

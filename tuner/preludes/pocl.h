@@ -35,3 +35,15 @@ POCL_COPIES(3)
 POCL_COPIES(4)
 POCL_COPIES(8)
 POCL_COPIES(16)
+
+// What the tuner's own kernels use beyond that.
+#define INFINITY __builtin_inff()
+#define as_uint(value) __builtin_astype((value), uint)
+float POCL_WORD __attribute__((const)) fabs(float);
+float POCL_WORD __attribute__((const)) fmax(float, float);
+float POCL_WORD __attribute__((const)) fmin(float, float);
+float POCL_WORD __attribute__((const)) tanh(float);
+uint POCL_WORD atomic_add(volatile __global uint *, uint);
+uint POCL_WORD atomic_min(volatile __global uint *, uint);
+uint POCL_WORD atomic_max(volatile __global uint *, uint);
+uint POCL_WORD atomic_xor(volatile __global uint *, uint);

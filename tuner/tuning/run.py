@@ -238,7 +238,7 @@ class Run:
         try:
             compiled = self.compiler.result(candidate.future)
         except Rejected as error:
-            return Verdict(outcome=error.outcome, text=error.text), 0.0
+            return Verdict(outcome=error.outcome, text=error.whole), 0.0
         self.handle.mark(candidate.configuration, LAUNCH)
         restarts, started = self.worker.restarts, time.monotonic()
         task = self.task(candidate.configuration, candidate.rendered, compiled.binary, candidate.baseline)
