@@ -45,8 +45,8 @@ class InstantWorker:
         )
         self._chance = random.Random(0)
 
-    def health(self) -> float:
-        return 1.0
+    def health(self) -> tuple[float, ...]:
+        return (1.0,)
 
     def start(self, task):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.bench import GUARD_BYTES, Bench
+from tuner.bench import GUARD_BYTES, POISON, Bench
 from tuner.devices import open_device
 from tuner.errors import WrongResult
 from tuner.inputs import network_inputs, random_inputs
@@ -64,6 +64,17 @@ def test_one_bad_element_is_named(bench, inputs, right, value):
     bench.device.upload(bench.y, right)
     with pytest.raises(WrongResult, match=r"1 of 36288 elements .* \(b, m, h, w\) = \(6, 15, 17, 16\)"):
         inputs.verify()
+
+
+@pytest.mark.parametrize("element", [0, 1, 8, 9, LAYER.y_size // 2, LAYER.y_size - 2, LAYER.y_size - 1])
+def test_no_element_is_left_out_at_the_ends_of_a_run(bench, inputs, right, element):
+    right[element] += 1
+    bench.device.upload(bench.y, right)
+    with pytest.raises(WrongResult, match="1 of 36288 elements"):
+        inputs.verify()
+    bench.poison()
+    guarded = bench.device.download(bench._guarded, np.uint32, bench._words)
+    assert (guarded == POISON).all()
 
 
 def test_ragged_batch_that_writes_one_image_too_many_is_seen(bench, inputs, right):

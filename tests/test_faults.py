@@ -87,7 +87,7 @@ def test_failure_text_names_the_first_wrong_element(study):
     m, rest = divmod(rest, LAYER.H_out * LAYER.W_out)
     h, w = divmod(rest, LAYER.W_out)
     assert f"(b, m, h, w) = ({b}, {m}, {h}, {w})" in results["off_by_one", 64].text
-    assert "this configuration cannot be compiled" in results["hash_error", 64].text
+    assert "this configuration cannot be compiled" in results["hash_error", 64].text.splitlines()[0]
     assert "never written" in results["half_written", 64].text
     assert "before y" in results["before_y", 64].text
     assert "after y" in results["after_y", 64].text
@@ -126,10 +126,24 @@ def test_results_carry_over_when_choices_are_added_and_reordered(tmp_path):
     assert (report.progress.known, report.progress.reused, report.progress.done) == (3, 3, 1)
 
 
+def test_results_carry_over_into_the_older_study_when_choices_are_put_back(tmp_path):
+    older, newer = faulty("none", threads=(64, 16, 32)), faulty("none", threads=(32, 16, 64, 8))
+    run(tmp_path, older, trials=1)
+    run(tmp_path, newer)
+    report = run(tmp_path, older)
+    assert (report.progress.known, report.progress.reused, report.progress.done) == (3, 2, 0)
+
+
 def test_launch_faster_than_the_clock_has_a_positive_finite_time(tmp_path):
     report = run(tmp_path, faulty("none"), layer=find_layer("C=1,H=1,M=1,K=1", batch=1))
     assert report.winner is not None
     assert 0 < report.winner.seconds < 0.01
+
+
+def test_launch_may_take_as_long_as_the_trial():
+    asked = {"layer": LAYER, "device": "cpu", "templates": (), "storage": "", "sampler": "grid"}
+    assert RunOptions(**asked).spec.protocol.launch_floor == 2.0
+    assert RunOptions(**asked, trial_timeout=15.0).spec.protocol.launch_floor == 15.0
 
 
 def test_layer_that_cannot_be_indexed_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import time
 
@@ -42,11 +43,12 @@ def test_check_of_a_430_megabyte_output_costs_at_most_five_milliseconds():
 
 def test_fresh_worker_is_ready_within_three_seconds_of_a_fault():
     with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
-        before = worker.health()
+        before = statistics.median(worker.health())
         worker._replace()
         started = time.monotonic()
-        after = worker.health()
+        canaries = worker.health()
         spent = time.monotonic() - started
+        after = statistics.median(canaries)
         print(f"new worker ready in {spent:.2f} s, canary {after / before:.3f}")
         assert spent < 3.0
         assert abs(after / before - 1) < 0.2

@@ -6,7 +6,7 @@ element of y is compared with the reference on the device, and the guard zones, 
 
 from __future__ import annotations
 
-import statistics
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ POISON = 0x7FA00001  # a signalling NaN
 GUARD_BYTES = 2 << 20
 THREADS = 256
 MAX_BLOCKS = 4096
+BLOCKS_PER_CORE = 8  # on a CPU: few work-items with long runs of elements
 MAX_ELEMENTS = 2**32 - 1
 NO_REPORT = np.array([0, 0xFFFFFFFF, 0, 0], dtype=np.uint32)
 FLUSH_SHARE = 1.25  # of the last-level cache
@@ -48,6 +49,7 @@ class Bench:
         self.device, self.layer = device, layer
         self._binary = _compile_bench(device)
         self._kernels: dict[str, Kernel] = {}
+        self._most_blocks = BLOCKS_PER_CORE * (os.cpu_count() or 1) if device.shares_host else MAX_BLOCKS
         self._report = device.allocate(NO_REPORT.nbytes)
         self._words = (GUARD_BYTES + FLOAT_BYTES * layer.y_size + GUARD_BYTES) // 4
         self._guarded = device.allocate(4 * self._words)
@@ -63,7 +65,7 @@ class Bench:
 
     def prepared(self, name: str, elements: int) -> tuple[Kernel, Launch]:
         """Return one of the kernels of bench.cu and a launch that covers ``elements`` items."""
-        launch = Launch(grid=(max(1, min(-(-elements // THREADS), MAX_BLOCKS)), 1, 1), block=(THREADS, 1, 1))
+        launch = Launch(grid=(max(1, min(-(-elements // THREADS), self._most_blocks)), 1, 1), block=(THREADS, 1, 1))
         if name not in self._kernels:
             self._kernels[name] = self.device.load(self._binary, name, launch)
         return self._kernels[name], launch
@@ -83,13 +85,12 @@ class Bench:
         """Run the reference convolution."""
         self.run("reference_conv", layer.y_size, x, w, y, *sizes(layer))
 
-    def time_reference(self, x: Buffer, w: Buffer, layer: ConvLayer, samples: int) -> float:
-        """Return the reference kernel's median seconds on ``layer``; overwrites y."""
+    def time_reference(self, x: Buffer, w: Buffer, layer: ConvLayer, samples: int) -> tuple[float, ...]:
+        """Return seconds of the reference kernel on ``layer``; overwrites y."""
         kernel, launch = self.prepared("reference_conv", layer.y_size)
         arguments = (x, w, self.y, *sizes(layer))
-        return statistics.median(
-            self.device.timed(kernel, launch, arguments, limit=600.0, repeat=1) for _ in range(samples)
-        )
+        timed = (self.device.timed(kernel, launch, arguments, limit=600.0, repeat=1) for _ in range(samples))
+        return tuple(max(seconds, self.device.timer_resolution) for seconds in timed)
 
     def largest(self, values: Buffer, count: int) -> float:
         """Return max |value| of a device buffer."""
@@ -180,6 +181,7 @@ def _compile_bench(device: Device) -> bytes:
         (
             prelude(device.limits.dialect),
             block_defines(Launch(grid=(1, 1, 1), block=(THREADS, 1, 1))),
+            "#define OWN_RUNS" if device.shares_host else "",
             Path(__file__).with_name("bench.cu").read_text(encoding="utf-8"),
         )
     )

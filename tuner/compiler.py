@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -46,8 +47,10 @@ class Compiler:
     def __init__(self, environment: Environment, jobs: int, limit: float = COMPILE_SECONDS) -> None:
         self._environment, self.limit = environment, limit
         self.cache = CompileCache.default()
+        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPool(max_workers=jobs, context=context, initializer=begin, initargs=(os.devnull,))
+        arguments = os.devnull, self._scratch.name
+        self._pool = ProcessPool(max_workers=jobs, context=context, initializer=begin, initargs=arguments)
 
     def submit(self, source: str) -> Future[Compiled]:
         """Return the future binary of ``source``; read it with :func:`outcome_of`."""
@@ -78,6 +81,7 @@ class Compiler:
     def close(self) -> None:
         self._pool.stop()
         self._pool.join()
+        self._scratch.cleanup()
         self.cache.trim()
 
 

@@ -47,6 +47,11 @@ class Rejected(TunerError):
         super().__init__(message)
         self.text = text or message
 
+    @property
+    def whole(self) -> str:
+        """The message, which stands for the failure in tables, and below it the full text."""
+        return str(self) if self.text == str(self) else f"{self}\n{self.text}"
+
     def __reduce__(self) -> tuple[type[Rejected], tuple[str, str]]:
         return type(self), (str(self), self.text)
 

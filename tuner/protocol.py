@@ -33,7 +33,7 @@ class Protocol:
     precision: float = 0.01
     min_samples: int = 7
     max_samples: int = 60
-    seconds: float = 0.25
+    seconds: float = 0.12
     few: int = 3
     clearly: float = 1.2
     launch_floor: float = 2.0

@@ -32,6 +32,12 @@ def prelude(dialect: Dialect) -> str:
     return (Path(__file__).with_name("preludes") / f"{dialect}.h").read_text(encoding="utf-8")
 
 
+@cache
+def short_header() -> str:
+    """Return the declarations that spare PoCL its own header."""
+    return (Path(__file__).with_name("preludes") / "pocl.h").read_text(encoding="utf-8")
+
+
 def render(template: KernelTemplate, configuration: Configuration, layer: ConvLayer, dialect: Dialect) -> Rendered:
     """Render one configuration of ``template`` for ``layer``."""
     launch = template.launch_of(configuration, layer)

@@ -45,6 +45,11 @@ class Measurement:
         return statistics.median(self.samples)
 
     @property
+    def ratio(self) -> float | None:
+        """Times of the canary: what to compare where the device's speed has changed."""
+        return self.median / self.canary if self.canary else None
+
+    @property
     def interval(self) -> tuple[float, float]:
         """95% confidence interval of the median, from order statistics (Conover, Practical Nonparametric Statistics).
 

@@ -10,6 +10,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -30,21 +31,25 @@ T = TypeVar("T")
 PR_SET_PDEATHSIG = 1
 PREPARE_SECONDS = 180.0
 CANARY_SECONDS = 0.002
+HEALTH_SAMPLES = 9
 MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches, which have their own limit
 
 
 # --- in the worker ----------------------------------------------------------------------------------------------
 
 
-def begin(log: str | None = None) -> None:
-    """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``."""
+def begin(log: str, scratch: str) -> None:
+    """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``.
+
+    PoCL leaves files of every build behind; in ``scratch`` they go when the run ends.
+    """
+    os.environ.setdefault("POCL_CACHE_DIR", scratch)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if log:
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
 
 
 class _Workshop:
@@ -60,7 +65,7 @@ class _Workshop:
         self.bench = Bench(self.device, spec.layer)
         self.inputs = network_inputs(self.bench, spec)
         self.second = random_inputs(self.bench, spec)
-        seconds = self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3)
+        seconds = statistics.median(self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3))
         share = min(1.0, CANARY_SECONDS / max(seconds, 1e-9))
         self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
         self.facts = BenchFacts(
@@ -72,7 +77,7 @@ class _Workshop:
             data_digest=self.inputs.digest,
         )
 
-    def canary(self, samples: int) -> float:
+    def canaries(self, samples: int) -> tuple[float, ...]:
         """Time the reference kernel on a few images."""
         return self.bench.time_reference(self.inputs.x, self.inputs.w, self.canary_layer, samples)
 
@@ -95,8 +100,8 @@ def _facts(spec: BenchSpec) -> BenchFacts:
     return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
 
 
-def _health(spec: BenchSpec) -> float:
-    return prepared(spec).canary(samples=9)
+def _health(spec: BenchSpec) -> tuple[float, ...]:
+    return prepared(spec).canaries(samples=HEALTH_SAMPLES)
 
 
 def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
@@ -105,7 +110,7 @@ def _evaluate(spec: BenchSpec, task: Task) -> Verdict:
     shop = prepared(spec)
     try:
         trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
-        return evaluate(trial, shop.second, shop.canary(samples=1))
+        return evaluate(trial, shop.second, shop.canaries(samples=1)[0])
     except (Rejected, DeviceError) as error:
         return verdict_of(shop, error)
 
@@ -114,7 +119,7 @@ def verdict_of(shop: _Workshop, error: Rejected | DeviceError) -> Verdict:
     """Return the verdict on a configuration that failed, and whether this process is lost with it."""
     if isinstance(error, DeviceError):
         return Verdict(outcome=Crashed.outcome, text=str(error), lost=True)
-    return Verdict(outcome=error.outcome, text=_text(error), lost=_lost(shop, error))
+    return Verdict(outcome=error.outcome, text=error.whole, lost=_lost(shop, error))
 
 
 def _finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:
@@ -148,10 +153,6 @@ def _agreement(spec: BenchSpec, task: Task) -> Agreement:
     return agreement_of(Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds), spec.data)
 
 
-def _text(error: Rejected) -> str:
-    return str(error) if error.text == str(error) else f"{error}\n{error.text}"
-
-
 def _lost(shop: _Workshop, error: Rejected) -> bool:
     """Whether this process can still be trusted: a busy or faulted device and damaged inputs cannot be mended."""
     if isinstance(error, TimedOut | Crashed):
@@ -175,13 +176,13 @@ class Worker:
     def __init__(self, spec: BenchSpec, trial_timeout: float | None = None) -> None:
         self.spec, self.trial_timeout = spec, trial_timeout
         self.restarts = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="tuner-")
+        self._folder = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
         self._log = Path(self._folder.name) / "worker.log"
         self._pool = ProcessPool(
             max_workers=1,
             context=multiprocessing.get_context("spawn"),
             initializer=begin,
-            initargs=(str(self._log),),
+            initargs=(str(self._log), self._folder.name),
         )
         try:
             self.facts: BenchFacts = self._call(_facts, spec, limit=PREPARE_SECONDS)
@@ -284,12 +285,12 @@ class Worker:
         except (FutureTimeout, ProcessExpired, TunerError):
             return None
 
-    def health(self) -> float | None:
-        """Return the canary's seconds in a fresh or used worker, or None when it could not be timed."""
+    def health(self) -> tuple[float, ...]:
+        """Return some canaries of a fresh or used worker in seconds; none when they could not be timed."""
         try:
             return self._call(_health, self.spec, limit=PREPARE_SECONDS)
         except (FutureTimeout, ProcessExpired, TunerError):
-            return None
+            return ()
 
     def close(self) -> None:
         """End the worker process."""

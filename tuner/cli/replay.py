@@ -11,6 +11,7 @@ import click
 from tuner.cache import write_whole
 from tuner.cli.report import resources_line
 from tuner.cli.text import milliseconds
+from tuner.conditions import describe
 from tuner.errors import Rejected, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of
 from tuner.render import Rendered, render
@@ -122,4 +123,6 @@ def _print(verdict: Verdict, used: Resources) -> None:
         f"{len(measured.samples)} samples; largest error {verdict.max_error:.3g}"
     )
     click.echo(resources_line(used))
+    if state := describe(measured.telemetry):
+        click.echo(f"measured at {state}")
     click.echo("samples, ms: " + " ".join(milliseconds(sample) for sample in measured.samples))

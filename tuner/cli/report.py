@@ -121,6 +121,7 @@ def _print_baselines(baselines: Sequence[Result], progress: Progress) -> None:
 def _print_failures(failed: Sequence[Result]) -> None:
     if not failed:
         return
+    click.echo()
     kinds: dict[str, list[Result]] = {}
     for result in failed:
         kinds.setdefault(result.outcome, []).append(result)
@@ -247,6 +248,9 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
             "interval_ms": [1e3 * low, 1e3 * high],
             "samples": len(result.measurement.samples),
             "pruned": result.measurement.pruned,
+            "canary_ms": result.measurement.canary and 1e3 * result.measurement.canary,
+            "canary_ratio": result.measurement.ratio,
+            "telemetry": asdict(result.measurement.telemetry),
             "gflops": progress.layer.flop / result.seconds / 1e9 if result.ok else None,
             "share_of_floor": progress.share_of_floor(result),
             "wall": bound.wall if (bound := progress.roof_of(result)) else None,

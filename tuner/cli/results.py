@@ -139,6 +139,7 @@ def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Resu
 def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Result], top: int) -> None:
     from tuner.cli.report import COLUMNS, floor_line, resources_line, speed
     from tuner.cli.text import echo_wrapped, table
+    from tuner.conditions import warnings
 
     machine = handle.environment
     click.echo(f"{handle.name}: {progress.layer.describe()}")
@@ -157,8 +158,24 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
         echo_wrapped(str(best.configuration))
         for line in (resources_line(best.resources), floor_line(progress, best)):
             echo_wrapped(line)
+        _show_conditions(best)
     else:
         click.echo("\nno verified winner yet; run the study to its end")
+    for line in warnings(results.values()):
+        click.echo(line)
+
+
+def _show_conditions(result: Result) -> None:
+    from tuner.cli.text import milliseconds
+    from tuner.conditions import describe
+
+    if result.measurement is None:
+        return
+    canary, ratio = result.measurement.canary, result.measurement.ratio
+    if canary and ratio:
+        click.echo(f"{ratio:.4g} times the canary, the reference kernel on a few images ({milliseconds(canary)} ms)")
+    if state := describe(result.measurement.telemetry):
+        click.echo(f"measured at {state}")
 
 
 def _show_failures(handle: StudyHandle, results: dict[int, Result]) -> None:
@@ -190,6 +207,7 @@ def best(study: str, storage: str, as_json: bool) -> None:
         return
     click.echo(f"{handle.name}: {milliseconds(found.seconds)} ms +- {spread(found)}")
     echo_wrapped(str(found.configuration))
+    _show_conditions(found)
 
 
 @click.command()

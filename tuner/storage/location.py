@@ -76,7 +76,7 @@ def inspect_file(path: Path, create: bool) -> None:
 
     Raises:
         UsageError: A folder, no such file or folder, not an SQLite database, or another program's.
-        StorageError: Damaged.
+        StorageError: Damaged, not readable or not writable.
     """
     if path.is_dir():
         raise UsageError(f"storage {path} is a folder; give a file, such as {path / 'tuner.db'}")
@@ -85,7 +85,7 @@ def inspect_file(path: Path, create: bool) -> None:
         return
     for wanted, word in ((os.R_OK, "readable"), (os.W_OK, "writable")):
         if not os.access(path, wanted):
-            raise UsageError(f"storage {path} is not {word}; change its permissions or copy it elsewhere")
+            raise StorageError(f"storage {path} is not {word}; change its permissions or copy it elsewhere")
     _inspect_folder(path)
     _inspect_content(path, create)
 
@@ -97,7 +97,7 @@ def _inspect_missing(path: Path, create: bool) -> None:
         try:
             path.parent.mkdir()
         except OSError as error:
-            raise UsageError(f"storage {path}: cannot create folder {path.parent} ({error.strerror})") from None
+            raise StorageError(f"storage {path}: cannot create folder {path.parent} ({error.strerror})") from None
     if not path.parent.is_dir():
         raise UsageError(f"storage {path}: folder {path.parent} does not exist; create it or give another path")
     _inspect_folder(path)
@@ -105,7 +105,7 @@ def _inspect_missing(path: Path, create: bool) -> None:
 
 def _inspect_folder(path: Path) -> None:
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"storage {path}: folder {path.parent} is not writable; copy the file elsewhere")
+        raise StorageError(f"storage {path}: folder {path.parent} is not writable; copy the file elsewhere")
 
 
 def _inspect_content(path: Path, create: bool) -> None:

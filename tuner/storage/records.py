@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
+from tuner.drift import FEWEST, speed_change
 from tuner.errors import Crashed
 from tuner.results import OK, Environment, Result
 from tuner.storage.claims import LAUNCH, Claim, held
@@ -113,7 +114,10 @@ def select_results() -> Select[ResultRow, str, str]:
 
 
 def best_of(session: Session, study_id: int, confirmed_only: bool) -> Result | None:
-    """Return the winner of the last finals, or what was measured faster since; without finals, the fastest."""
+    """Return the winner of the last finals, or what was measured faster since; without finals, the fastest.
+
+    What came since is compared by its ratio to the canary, where the canary has moved.
+    """
     query = select_results().where(
         ResultRow.study_id == study_id, ResultRow.outcome == OK, ~ResultRow.pruned, ResultRow.median.is_not(None)
     )
@@ -122,8 +126,11 @@ def best_of(session: Session, study_id: int, confirmed_only: bool) -> Result | N
     study = session.get_one(StudyRow, study_id)
     winner = session.execute(query.where(ResultRow.key == study.winner)).first() if study.winner else None
     if winner:
-        since = (ResultRow.finished > study.settled, ResultRow.median < winner[0].median)
-        query = query.where(*since)
+        since = ResultRow.study_id == study_id, ResultRow.finished > study.settled
+        canaries = [canary for canary in session.scalars(select(ResultRow.canary).where(*since)) if canary]
+        then = [winner[0].canary] * FEWEST if winner[0].canary else []  # it is a median of nine already
+        change = speed_change(then, canaries)
+        query = query.where(ResultRow.finished > study.settled, ResultRow.median < change * (winner[0].median or 0.0))
     found = session.execute(query.order_by(ResultRow.median, ResultRow.number).limit(1)).first() or winner
     return result_of(*found) if found else None
 

@@ -1,9 +1,9 @@
-"""The store: open it, make or find studies, and look results up across them."""
+"""The store: open it, make or find studies."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,15 +15,14 @@ from optuna.study import StudyDirection
 from sqlalchemy import case, delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from tuner.errors import CompileError, OutOfResources, StudyMismatch, WrongResult
-from tuner.results import OK, Environment, Result, StudyKey
+from tuner.errors import StudyMismatch
+from tuner.results import OK, Environment, StudyKey
 from tuner.storage import notes
-from tuner.storage.claims import Claim, chunks, claim_of, select_claims
+from tuner.storage.claims import Claim, claim_of, select_claims
 from tuner.storage.database import Database, open_database
 from tuner.storage.finding import pick_study
 from tuner.storage.location import DEFAULT_URL, find_location
 from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow
-from tuner.storage.records import select_results
 from tuner.storage.rows import (
     choices_of_row,
     choices_of_templates,
@@ -31,13 +30,11 @@ from tuner.storage.rows import (
     environment_of,
     environment_row,
     key_of,
-    result_of,
     study_row,
 )
 from tuner.storage.study import StudyHandle
 from tuner.templates import KernelTemplate
 
-REUSABLE = (OK, CompileError.outcome, OutOfResources.outcome, WrongResult.outcome)
 _METRIC_NAMES = "study:metric_names"  # where Optuna keeps the names of a study's values
 
 
@@ -160,25 +157,6 @@ class Store:
             tallies = _tallies(session)
         summaries = [_summary(row, tallies.get(row.id, [])) for row in rows]
         return sorted(summaries, key=lambda summary: summary.last_activity, reverse=True)
-
-    def lookup(self, fingerprints: Iterable[str]) -> dict[str, Result]:
-        """Find measurements of any study that may stand for new ones, by fingerprint.
-
-        Only what would come out the same again: full measurements and failures that do not depend on the moment.
-        Pruned, crashed and timed-out trials, and results that were themselves taken over, are not offered.
-        """
-        found: dict[str, Result] = {}
-        with self.database.reading() as session:
-            for chunk in chunks([text for text in dict.fromkeys(fingerprints) if text]):
-                query = select_results().where(
-                    ResultRow.fingerprint.in_(chunk),
-                    ResultRow.outcome.in_(REUSABLE),
-                    ~ResultRow.pruned,
-                    ~ResultRow.reused,
-                )
-                for row, samples, failure in session.execute(query.order_by(ResultRow.finished)):
-                    found[row.fingerprint] = result_of(row, samples, failure)
-        return found
 
     def stale_claims(self) -> list[Claim]:
         """Return what dead processes have in flight (opening the store has already closed those from before)."""

@@ -12,9 +12,13 @@ from tuner.tuning.fingerprint import fingerprint
 
 
 def carry_over(store: Store, handle: StudyHandle, space: Space, spec: BenchSpec, facts: BenchFacts) -> list[str]:
-    """Copy valid results of sibling studies (same layer and device) into a new study; return what to tell the user."""
+    """Copy results of sibling studies (same layer and device) that are valid here; return what to tell the user.
+
+    A sibling of which nothing is new is mentioned only when the study begins.
+    """
     news: list[str] = []
-    taken: set[str] = set()
+    taken = {result.configuration.key for result in handle.results()}
+    begins = not taken
     for summary in store.studies():
         if summary.name == handle.name or summary.key.layer != spec.layer.name:
             continue
@@ -26,10 +30,11 @@ def carry_over(store: Store, handle: StudyHandle, space: Space, spec: BenchSpec,
         taken |= {each.configuration.key for each in valid}
         if valid:
             handle.record_all([replace(each, reused=True) for each in valid])
-        news.append(
-            f"study '{sibling.name}' was made for other templates, choices or tools: "
-            f"{len(valid)} of its {len(results)} results carry over"
-        )
+        if valid or begins:
+            news.append(
+                f"study '{sibling.name}' was made for other templates, choices or tools: "
+                f"{len(valid)} of its {len(results)} results carry over"
+            )
     return news
 
 

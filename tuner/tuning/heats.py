@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import Rejected
 from tuner.protocol import Task, Verdict
 from tuner.render import render
-from tuner.results import Measurement, Result
+from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.finals import FINALISTS, MOST_HEATS, ROUNDS, SECONDS, complexity, finalists, rank
 from tuner.tuning.progress import Standing
 
@@ -55,12 +55,13 @@ def _heat(run: Run, chosen: Sequence[Result]) -> bool:
     tasks = [task for result in chosen if (task := task_of(run, result)) is not None]
     if len(tasks) != len(chosen):
         return False
+    canary, begun = run.canary(), time.time()
     ends = run.worker.finals(tasks, ROUNDS, SECONDS)
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")
         return False
     for result, end in zip(chosen, ends, strict=True):
-        run.take_in(_after(result, end))
+        run.take_in(replace(_after(result, end, canary), started=begun))
     return True
 
 
@@ -75,9 +76,9 @@ def task_of(run: Run, result: Result) -> Task | None:
     return run.task(result.configuration, rendered, compiled.binary, baseline="final")
 
 
-def _after(result: Result, end: tuple[float, ...] | Verdict) -> Result:
+def _after(result: Result, end: tuple[float, ...] | Verdict, canary: float | None) -> Result:
     if isinstance(end, Verdict):
         return replace(result, outcome=end.outcome, text=end.text, measurement=None, confirmed=False)
     telemetry = result.measurement.telemetry if result.measurement else None
-    measured = Measurement(samples=end) if telemetry is None else Measurement(samples=end, telemetry=telemetry)
+    measured = Measurement(samples=end, canary=canary, telemetry=telemetry or Telemetry())
     return replace(result, measurement=measured, confirmed=True, reused=False)

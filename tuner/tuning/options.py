@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.errors import UsageError
@@ -58,8 +58,11 @@ class RunOptions:
 
     @property
     def spec(self) -> BenchSpec:
+        """What the worker prepares; a trial that may take longer may do so in one launch."""
+        longest = max(self.protocol.launch_floor, self.trial_timeout or 0.0)
+        protocol = replace(self.protocol, launch_floor=longest)
         return BenchSpec(
-            device=self.device, layer=self.layer, precision=self.precision, data=self.data, protocol=self.protocol
+            device=self.device, layer=self.layer, precision=self.precision, data=self.data, protocol=protocol
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import deque
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
@@ -9,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from tuner.agreement import Agreement
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
+from tuner.conditions import warnings
+from tuner.drift import as_of_now
 from tuner.errors import Rejected, UsageError
 from tuner.protocol import BenchFacts, Task, Verdict, ragged_batches
 from tuner.render import Rendered, render
@@ -61,12 +64,10 @@ def tune(options: RunOptions, observer: Observer) -> Report:
 
 
 def open_study(store: Store, space: Space, options: RunOptions, facts: BenchFacts) -> tuple[StudyHandle, list[str]]:
-    """Make or resume the study; a new one takes over results of its siblings that are still valid."""
+    """Make or resume the study; it takes over what its siblings have measured meanwhile and is valid here."""
     key = study_key(space, options.spec, facts)
-    is_new = all(summary.name != key.name for summary in store.studies())
     handle = store.study(key, facts.environment, [part.template for part in space.parts])
-    news = carry_over(store, handle, space, options.spec, facts) if is_new else []
-    return handle, news
+    return handle, carry_over(store, handle, space, options.spec, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,13 @@ class Run:
     ) -> None:
         self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
         self.facts = worker.facts
-        self.results = {result.configuration.key: result for result in handle.results()}
+        self._canaries = worker.health()
+        known, drift = as_of_now(handle.results(), self._canaries)
+        self.results = {result.configuration.key: result for result in known}
         self.new: dict[str, Result] = {}
         self.costs, self.health = Costs(), list[str]()
+        if drift:
+            self._warn(drift)
         self.progress = Progress(
             study=handle.name,
             layer=options.layer,
@@ -111,7 +116,6 @@ class Run:
         self.pending: deque[_Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self._unshown: deque[Result] = deque()
-        self._canary = worker.health()
 
     def to_the_end(self, started: float) -> Report:
         """Search, try the suspects, settle the winner, and report."""
@@ -126,6 +130,7 @@ class Run:
             self.handle.note()
         finally:
             self.compiler.close()
+        self.health += warnings(self.new.values())
         self.costs.total = time.monotonic() - started
         return Report(
             progress=self.progress,
@@ -189,10 +194,11 @@ class Run:
         room = AHEAD * self.options.jobs - len(self.pending)
         if self.options.trials is not None:
             room = min(room, self.options.trials - self.progress.done - len(self.claimed))
-        taken = self.supply.take(room)
-        self.claimed |= {configuration.key: configuration for configuration, _ in taken}
-        for configuration, baseline in taken:
-            self._submit(configuration, baseline)
+        while room > 0 and (taken := self.supply.take(min(room, self.options.jobs))):  # the first compile meanwhile
+            self.claimed |= {configuration.key: configuration for configuration, _ in taken}
+            for configuration, baseline in taken:
+                self._submit(configuration, baseline)
+            room -= len(taken)
 
     def _submit(self, configuration: Configuration, baseline: str) -> None:
         template = self.space.template(configuration.template)
@@ -249,7 +255,7 @@ class Run:
         try:
             compiled = self.compiler.result(candidate.future)
         except Rejected as error:
-            return Verdict(outcome=error.outcome, text=error.text), 0.0
+            return Verdict(outcome=error.outcome, text=error.whole), 0.0
         self.handle.mark(candidate.configuration, LAUNCH)
         restarts, started = self.worker.restarts, time.monotonic()
         task = self.task(candidate.configuration, candidate.rendered, compiled.binary, candidate.baseline)
@@ -280,18 +286,27 @@ class Run:
             ),
         )
 
+    def canary(self) -> float | None:
+        """Time the reference kernel now (nine launches of about 2 ms); None when that fails."""
+        now = self.worker.health()
+        return statistics.median(now) if now else None
+
     def _check_health(self) -> str:
         """Time the reference kernel again after a fault, and say how the device has changed."""
-        now = self.worker.health()
-        if now is None or self._canary is None:
+        now = self.canary()
+        if now is None or not self._canaries:
             line = "health check: the reference kernel could not be timed"
         else:
-            line = f"health check: the reference kernel takes {now / self._canary:.3f} of its time before"
-            if abs(now / self._canary - 1) <= DRIFT:
+            change = now / statistics.median(self._canaries)
+            line = f"health check: the reference kernel takes {change:.3f} of its time before"
+            if abs(change - 1) <= DRIFT:
                 return line
+        self._warn(line)
+        return line
+
+    def _warn(self, line: str) -> None:
         self.health.append(line)
         self.observer.says(line)
-        return line
 
     def take_in(self, result: Result) -> None:
         """Store a result and let best, counts and sampler know."""

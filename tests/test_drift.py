@@ -1,0 +1,113 @@
+"""Times of different runs are compared by their ratio to the canary where the device's speed has changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import statistics
+from pathlib import Path
+
+import pytest
+from faulty import faulty
+from test_faults import run
+from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
+
+from tuner.conditions import describe, warnings
+from tuner.drift import as_of_now, speed_change
+from tuner.results import Result, Telemetry
+from tuner.storage import Store
+from tuner.worker import Worker
+
+CALM = (2.00e-3, 2.01e-3, 1.99e-3, 2.00e-3, 2.01e-3, 2.00e-3, 1.99e-3, 2.00e-3, 2.00e-3)
+
+
+def timed(number: int, median: float, canary: float, hours: float = 0.0, *, confirmed: bool = True) -> Result:
+    result = toy_ok(number, median, confirmed=confirmed)
+    assert result.measurement is not None
+    measurement = dataclasses.replace(result.measurement, canary=canary)
+    return dataclasses.replace(result, measurement=measurement, started=1e9 + 3600 * hours + number)
+
+
+def test_canary_that_moved_within_its_noise_changes_nothing():
+    assert speed_change(CALM, [1.015 * canary for canary in CALM]) == 1.0
+    noisy = [canary * (1 + 0.2 * (-1) ** number) for number, canary in enumerate(CALM)]
+    assert speed_change(noisy, [1.1 * canary for canary in CALM]) == 1.0
+    assert speed_change(CALM[:3], [2 * canary for canary in CALM]) == 1.0
+
+
+def test_known_results_are_rescaled_on_a_warmer_device():
+    known = [timed(number, 1e-3 * (1 + number), CALM[number]) for number in range(9)]
+    now, line = as_of_now(known, [1.1 * canary for canary in CALM])
+    assert [each.seconds for each in now] == pytest.approx([1.1e-3 * (1 + number) for number in range(9)])
+    before, after = known[3].measurement, now[3].measurement
+    assert before is not None
+    assert after is not None
+    assert after.ratio == pytest.approx(before.ratio)
+    assert "takes 1.10 of the time it took beside 9 known results" in line
+
+
+def test_only_the_session_whose_canary_differs_is_rescaled():
+    cold = [timed(number, 1e-3, 0.8 * CALM[number]) for number in range(9)]
+    like_now = [timed(20 + number, 1e-3, CALM[number], hours=1) for number in range(9)]
+    now, line = as_of_now([*cold, *like_now], CALM)
+    assert [each.seconds for each in now[:9]] == pytest.approx([1.25e-3] * 9)
+    assert now[9:] == like_now
+    assert "beside 9 known" in line
+
+
+def test_results_without_canary_stay_as_they_are():
+    result = toy_ok(0)
+    assert result.measurement is not None
+    bare = dataclasses.replace(result, measurement=dataclasses.replace(result.measurement, canary=None))
+    assert as_of_now([bare] * 9, CALM) == ([bare] * 9, "")
+
+
+@pytest.mark.parametrize(("slower", "winner"), [(1.0, 0), (1.25, 5)])
+def test_best_compares_later_trials_by_ratio(tmp_path: Path, slower: float, winner: int):
+    """A trial after the finals, 5% slower than the winner on the clock: faster if the device is 25% slower now."""
+    with Store.open(tmp_path / "tuner.db") as store:
+        handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
+        handle.record(timed(0, 1.00e-3, 2e-3))
+        handle.set_winner(toy_ok(0).configuration)
+        handle.record_all([timed(n, 1.05e-3 if n == 5 else 3e-3, slower * CALM[n], hours=2) for n in range(1, 9)])
+        best = handle.best()
+    assert best is not None
+    assert best.configuration == toy_ok(winner).configuration
+
+
+def test_telemetry_is_told_in_words():
+    assert describe(Telemetry()) == ""
+    hot = Telemetry(clock_mhz=1410, temperature_c=83, power_w=400.2, throttle="software thermal")
+    assert describe(hot) == "1,410 MHz, 83 C, 400 W, throttled: software thermal"
+
+
+def test_throttled_trials_and_moving_clocks_are_warned_of():
+    def at(number: int, **state: object) -> Result:
+        result = toy_ok(number)
+        assert result.measurement is not None
+        telemetry = Telemetry(**state)  # type: ignore[arg-type]
+        return dataclasses.replace(result, measurement=dataclasses.replace(result.measurement, telemetry=telemetry))
+
+    assert warnings([at(0), at(1)]) == []
+    assert warnings([at(0, clock_mhz=1980.0), at(1, clock_mhz=1900.0)]) == []
+    throttled, moved = warnings([at(0, clock_mhz=1980.0), at(1, clock_mhz=1700.0, throttle="software power cap")])
+    assert throttled.startswith("throttled in 1 of 2 trials (1 by software power cap)")
+    assert "between 1,700 and 1,980 MHz" in moved
+
+
+def test_resumed_run_says_that_the_device_is_slower_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    template = faulty("none", threads=(8, 16, 32, 64, 128, 256))
+    run(tmp_path, template, trials=5)
+    with sqlite3.connect(tmp_path / "tuner.db") as db:
+        assert db.execute("select count(*) from tuner_result where canary > 0").fetchone() == (5,)
+        db.execute("update tuner_result set canary = 0.001")
+        medians = [statistics.median(json.loads(row[0])) for row in db.execute("select seconds from tuner_sample")]
+    db.close()
+    monkeypatch.setattr(Worker, "health", lambda worker: (0.002,) * 9)
+    started, start = [], Worker.start
+    monkeypatch.setattr(Worker, "start", lambda worker, task: started.append(task) or start(worker, task))
+    report = run(tmp_path, template, trials=1)
+    assert report.progress.known == 5
+    assert any("takes 2.00 of the time it took beside 5 known results" in line for line in report.health)
+    assert started[0].incumbent == pytest.approx(2 * min(medians))

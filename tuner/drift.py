@@ -1,0 +1,82 @@
+"""Compare times of different runs: the same device is slower when warm or busy, and the canary says by how much.
+
+A canary is the reference kernel on a few images, timed before each trial (about 2 ms). Times of two moments are
+compared by their ratios to the canary of their own moment, but only where it moved by more than its noise.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tuner.results import Measurement, Result
+
+LEAST = 0.02  # a canary that moved less has not moved
+FEWEST = 5  # canaries that tell a moment's level and noise
+AROUND = 9  # canaries whose median stands for the moment of the one in their middle
+PAUSE = 120.0  # seconds without a trial between two sessions
+
+
+def speed_change(then: Sequence[float], now: Sequence[float]) -> float:
+    """Return the canary's time now over its time then; exactly 1 where that is within the noise or unknown."""
+    if min(len(then), len(now)) < FEWEST:
+        return 1.0
+    before, after = Measurement(samples=tuple(then)), Measurement(samples=tuple(now))
+    change = after.median / before.median
+    return change if abs(change - 1) > max(LEAST, before.spread + after.spread) else 1.0
+
+
+def as_of_now(results: Sequence[Result], now: Sequence[float]) -> tuple[list[Result], str]:
+    """Return known results with their times in today's seconds, and a line that says so (empty if none changed).
+
+    Args:
+        results: As they are in the store, where they stay as measured.
+        now: Canaries timed now.
+    """
+    changes = {
+        result.configuration.key: speed_change(around, now)
+        for session in _sessions(results)
+        for result, around in _moments(session)
+    }
+    moved = [change for change in changes.values() if change != 1.0]
+    if not moved:
+        return list(results), ""
+    line = (
+        f"the reference kernel takes {statistics.median(moved):.2f} of the time it took beside {len(moved)} known "
+        "results; these are compared by their ratio to it"
+    )
+    return [_rescaled(result, changes.get(result.configuration.key, 1.0)) for result in results], line
+
+
+def _sessions(results: Sequence[Result]) -> Iterator[list[Result]]:
+    """Cut the results that have a canary where there was a pause."""
+    timed = sorted((each for each in results if each.measurement and each.measurement.canary), key=_started)
+    session: list[Result] = []
+    for result in timed:
+        if session and result.started - session[-1].started > PAUSE:
+            yield session
+            session = []
+        session.append(result)
+    if session:
+        yield session
+
+
+def _started(result: Result) -> float:
+    return result.started
+
+
+def _moments(session: Sequence[Result]) -> Iterator[tuple[Result, list[float]]]:
+    canaries = [each.measurement.canary for each in session if each.measurement and each.measurement.canary]
+    for position, result in enumerate(session):
+        first = max(0, min(position - AROUND // 2, len(canaries) - AROUND))
+        yield result, canaries[first : first + AROUND]
+
+
+def _rescaled(result: Result, change: float) -> Result:
+    measured = result.measurement
+    if measured is None or change == 1.0:
+        return result
+    samples = tuple(change * sample for sample in measured.samples)
+    canary = measured.canary and change * measured.canary
+    return replace(result, measurement=replace(measured, samples=samples, canary=canary))
