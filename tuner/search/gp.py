@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tuner.search.bounds import Flags, raised
 from tuner.search.candidates import Floats, Indices, Rows
 from tuner.search.features import Feature
 
@@ -37,6 +37,24 @@ class Prior:
     scale: tuple[float, float] = (0.0, 1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The few kinds of pairs that the features of an axis can tell apart.
+
+    Shapes:
+        ``kinds``: (choices, choices), a number per pair; each of ``distances``: (number of kinds,), one per feature.
+    """
+
+    kinds: Indices
+    distances: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, tables: Sequence[Floats]) -> _Apart:
+        stacked = np.stack([table.ravel() for table in tables], axis=1)
+        _, first, kinds = np.unique(np.round(stacked, 9), axis=0, return_index=True, return_inverse=True)
+        return cls(kinds.reshape(tables[0].shape), tuple(stacked[first].T.copy()))
+
+
 class Kernel:
     """The covariance, its hyperparameters, and their maximum a posteriori estimate."""
 
@@ -44,13 +62,17 @@ class Kernel:
         self.features = tuple(features)
         self.axes = sorted({feature.column for feature in features})
         self.sizes = {feature.column: len(feature.distances) for feature in features}
+        members = {axis: [i for i, feature in enumerate(features) if feature.column == axis] for axis in self.axes}
+        self.apart = {axis: _Apart.of([features[i].distances for i in members[axis]]) for axis in self.axes}
         self.parts: dict[int, dict[int, slice]] = {axis: {} for axis in self.axes}
-        start = 0
-        for position, feature in enumerate(features):
-            self.parts[feature.column][position] = slice(start, start := start + feature.distances.size)
-        tables = [feature.distances.ravel() for feature in features]
-        self._owner = np.repeat(np.arange(len(features)), [len(table) for table in tables])
-        self._distances = np.sqrt(5) * np.concatenate([np.zeros(0), *tables])
+        tables, owners, start = [np.zeros(0)], [np.zeros(0, dtype=np.int64)], 0
+        for axis in self.axes:
+            for position, distances in zip(members[axis], self.apart[axis].distances, strict=True):
+                self.parts[axis][position] = slice(start, start := start + len(distances))
+                tables.append(distances)
+                owners.append(np.full(len(distances), position))
+        self._owner = np.concatenate(owners)
+        self._distances = np.sqrt(5) * np.concatenate(tables)
         count = len(self.features)
         shares = [prior.exact if feature.exact else prior.share for feature in features]
         priors = [prior.length] * count + shares + [prior.noise, prior.scale]
@@ -76,7 +98,7 @@ class Kernel:
         """
         result = np.full((len(left), len(right[-1])), self.scale)
         for axis, column, table in zip(self.axes, right, self._tables, strict=False):
-            for position, row in enumerate(table.reshape(self.sizes[axis], -1)[left[:, axis]]):
+            for position, row in enumerate(table[left[:, axis]]):
                 result[position] *= row[column]
         return result
 
@@ -101,17 +123,25 @@ class Kernel:
         self._tables = self._axis_tables()
 
     def _axis_tables(self) -> list[Floats]:
-        return self.by_axis(self.factors(self.theta)[0])
+        products = self.by_axis(self.factors(self.theta)[0])
+        return [product[self.apart[axis].kinds] for axis, product in zip(self.axes, products, strict=True)]
 
     def by_axis(self, factors: Floats) -> list[Floats]:
-        """Multiply the factors of each axis' features, in the order of ``axes``; each result is a flat table."""
-        return [np.prod([factors[part] for part in self.parts[axis].values()], axis=0) for axis in self.axes]
+        """Multiply the factors of each axis' features, in the order of ``axes``; a result has a value per kind."""
+        products = []
+        for axis in self.axes:
+            first, *others = self.parts[axis].values()
+            product = factors[first]
+            for part in others:
+                product = product * factors[part]
+            products.append(product)
+        return products
 
     def factors(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return each feature's factor, and the slopes of its logarithm by log length and by logit of the share.
 
         Shapes:
-            All features' tables one after the other; ``parts`` says where each is.
+            All features' kinds of pairs one after the other; ``parts`` says where each is.
         """
         count = len(self.features)
         length = np.exp(theta[:count])[self._owner]
@@ -135,8 +165,7 @@ class _Evidence:
         self._lower = np.tril_indices(len(target))
         self._diagonal = np.arange(len(target))
         first, second = rows[self._lower[0]].astype(np.int64), rows[self._lower[1]].astype(np.int64)
-        size = kernel.sizes
-        self._pairs = {axis: first[:, axis] * size[axis] + second[:, axis] for axis in kernel.axes}
+        self._pairs = {axis: kernel.apart[axis].kinds[first[:, axis], second[:, axis]] for axis in kernel.axes}
         self._weight = np.where(self._lower[0] == self._lower[1], 1.0, 2.0)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -161,7 +190,7 @@ class _Evidence:
         gradient = np.zeros_like(theta)
         weighted = slopes * flat
         for axis, pairs in self._pairs.items():
-            sums = np.bincount(pairs, weighted, minlength=kernel.sizes[axis] ** 2)
+            sums = np.bincount(pairs, weighted, minlength=len(kernel.apart[axis].distances[0]))
             for position, part in kernel.parts[axis].items():
                 gradient[position] = sums @ by_length[part]
                 gradient[count + position] = sums @ by_share[part]
@@ -224,19 +253,22 @@ class Posterior:
             new[: len(old), : old.shape[1]] = old
             setattr(self, name, new)
 
-    def believe(self, target: Floats, known: npt.NDArray[np.bool_], noise: Floats) -> tuple[Floats, float]:
-        """Return ``target`` with the rows that are not ``known`` at their expectation, and the lowest true value.
+    def believe(self, target: Floats, known: Flags, noise: Floats, bounded: Flags) -> tuple[Floats, float]:
+        """Return ``target`` with what is open at its expectation, and the lowest true value.
 
-        A measurement with noise is expected to be truly a little nearer to what the model says than it was.
+        Open are the rows that are not ``known``, and by how much the ``bounded`` ones exceed their bound. A
+        measurement with noise is expected to be truly a little nearer to what the model says than it was.
         """
         from scipy.linalg import cho_factor, cho_solve
 
         inner = self._covariance[: self.size, : self.size]
-        solved = cho_solve(cho_factor(inner[np.ix_(known, known)], lower=True), target[known])
+        among = inner[np.ix_(known, known)]
         believed = target.copy()
+        believed[known] = raised(among, target[known], bounded[known])
+        solved = cho_solve(cho_factor(among, lower=True), believed[known])
         believed[~known] = inner[np.ix_(~known, known)] @ solved
-        true = target[known] - noise[known] * solved
-        return believed, float(min(true.min(), believed[~known].min(initial=np.inf)))
+        true = (believed[known] - noise[known] * solved)[~bounded[known] if not bounded.all() else slice(None)]
+        return believed, float(min(true.min(initial=np.inf), believed[~known].min(initial=np.inf)))
 
     def mean(self, target: Floats) -> Floats:
         """Return the pool's expected values, given those of the rows in the order in which they came."""

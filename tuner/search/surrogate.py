@@ -16,16 +16,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tuner.search.anneal import Walk
+from tuner.search.bounds import Flags, raised
 from tuner.search.candidates import Candidates, Floats
 from tuner.search.gp import Kernel, Posterior, Prior
 from tuner.search.samplers import Ledger
 from tuner.search.screen import Screen
 from tuner.search.validity import HOPELESS, Validity
 
-PRUNED_NOISE = 0.1
 ROUGH = 1.0  # how much of what the features do not explain a configuration may gain by
 
 
@@ -49,10 +48,11 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A successful trial: the logarithm of its seconds, and the variance of that."""
+    """A successful trial: the logarithm of its seconds, the variance of that, and whether it took at least so long."""
 
     value: float
     variance: float
+    bound: bool = False
 
 
 class SurrogateSampler(Ledger):
@@ -75,8 +75,7 @@ class SurrogateSampler(Ledger):
         self._walk.learn(index, seconds if good else None)
         self._validity.learn(index, good)
         if seconds is not None and good:
-            variance = noise**2 + (PRUNED_NOISE**2 if pruned else 0.0)
-            self.seen[index] = Seen(math.log(seconds), variance)
+            self.seen[index] = Seen(math.log(seconds), noise**2, pruned)
         else:
             self.seen.pop(index, None)
 
@@ -104,6 +103,8 @@ class SurrogateSampler(Ledger):
         self._active = self._choose_active()
         target, noise = self._target(self._active)
         codes = self.candidates.codes_of(self._active)
+        covariance = self._kernel.matrix(codes, self._kernel.columns(codes)) + np.diag(noise + self._kernel.noise)
+        target = raised(covariance, target, self._bounded(self._active))
         self._kernel.fit(codes, target, noise, 30)
         self._screen.renew()
         self._validity.renew(self._screen.codes)
@@ -139,11 +140,17 @@ class SurrogateSampler(Ledger):
         noise = np.array([self.seen[row].variance for row in rows]) / spread**2
         return (values - values.mean()) / spread, noise
 
+    def _bounded(self, rows: list[int]) -> Flags:
+        return np.array([self.seen[row].bound for row in rows], dtype=bool)
+
     def _scores(self, posterior: Posterior) -> Floats:
-        known: npt.NDArray[np.bool_] = np.array([row in self.seen for row in self._active])
+        rows = [row for row in self._active if row in self.seen]
+        known: Flags = np.array([row in self.seen for row in self._active])
+        bounded: Flags = np.zeros(len(known), dtype=bool)
+        bounded[known] = self._bounded(rows)
         target, noise = np.zeros((2, len(self._active)))
-        target[known], noise[known] = self._target([row for row in self._active if row in self.seen])
-        target, best = posterior.believe(target, known, noise)
+        target[known], noise[known] = self._target(rows)
+        target, best = posterior.believe(target, known, noise, bounded)
         mean = posterior.mean(target)
         scores = log_improvement(
             mean, np.sqrt(np.maximum(posterior.variance, 1e-12) + ROUGH * self._kernel.noise), best
@@ -154,7 +161,7 @@ class SurrogateSampler(Ledger):
 
     def _near(self, scores: Floats) -> Floats:
         """Keep the scores around the fastest configuration, where there is one left to try."""
-        fastest = min(self.seen, key=lambda row: self.seen[row].value)
+        fastest = min(self.seen, key=lambda row: (self.seen[row].bound, self.seen[row].value))
         apart = self.candidates.choices[self._screen.rows] != self.candidates.choices[fastest]
         near = np.where(np.count_nonzero(apart, axis=1) <= self.settings.radius, scores, -np.inf)
         return near if near.max() > HOPELESS else scores
