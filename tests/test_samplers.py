@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import resource
 import subprocess
 import sys
 import time
@@ -20,10 +21,12 @@ from tuner.layers import ConvLayer
 from tuner.search.bounds import above, raised
 from tuner.search.candidates import ABSENT, Axis, Candidates
 from tuner.search.features import encode
-from tuner.search.gp import Kernel, Posterior, Prior, _Evidence
+from tuner.search.gp import Kernel, Prior, _Evidence
+from tuner.search.improvement import log_improvement
 from tuner.search.optuna_sampler import TunerSampler
+from tuner.search.posterior import Posterior
 from tuner.search.samplers import SAMPLERS, Sampler, make_sampler
-from tuner.search.surrogate import Settings, SurrogateSampler, log_improvement
+from tuner.search.surrogate import Settings, SurrogateSampler
 from tuner.space import enumerate_space
 from tuner.templates import Constraint, DeviceLimits, KernelTemplate, Launch, Parameter
 
@@ -305,12 +308,12 @@ def test_posterior_grown_by_rows_is_the_one_built_at_once() -> None:
     for row in known[5:50]:
         grown.add(row)
     whole = Posterior(kernel, pool, known[:50], np.zeros(50))
-    assert grown.variance == pytest.approx(whole.variance, abs=1e-8)
-    assert grown.mean(target) == pytest.approx(whole.mean(target), abs=1e-6)
+    assert grown.variance == pytest.approx(whole.variance, abs=1e-5)
+    assert grown.mean(target) == pytest.approx(whole.mean(target), abs=1e-3)
     open_rows = np.arange(50) < 40
     believed, _ = grown.believe(target, open_rows, np.zeros(50), np.zeros(50, dtype=bool))
     shorter = Posterior(kernel, pool, known[:40], np.zeros(40)).mean(target[:40])
-    assert grown.mean(believed) == pytest.approx(shorter, abs=1e-6)
+    assert grown.mean(believed) == pytest.approx(shorter, abs=1e-3)
 
 
 def test_log_improvement_is_finite_far_below_and_exact_nearby() -> None:
@@ -324,18 +327,38 @@ def test_log_improvement_is_finite_far_below_and_exact_nearby() -> None:
 
 @pytest.mark.parametrize(("sizes", "told"), [((10,) * 6, 30), ((6, 6, 6, 6, 4, 4), 10_000)], ids=["million", "many"])
 def test_a_proposal_takes_milliseconds_at_scale(sizes: tuple[int, ...], told: int) -> None:
-    candidates = product((10, 10, 10, 10, 10, 10)) if told == 30 else product(sizes)
-    sampler = make_sampler("surrogate", candidates, 0)
+    candidates = product(sizes)
     random = np.random.default_rng(0)
-    for row in random.choice(len(candidates), told, replace=False).tolist():
+    rows = random.choice(len(candidates), told, replace=False).tolist()
+    started = time.process_time()
+    sampler = make_sampler("surrogate", candidates, 0)
+    for row in rows:
         sampler.observe(row, float(np.exp(random.normal())))
+    first = sampler.propose(1)
+    assert time.process_time() - started < 2  # a study of so many trials is resumed
+    sampler.observe(first[0], 1.0)
     seconds = []
-    for _ in range(15):
-        started = time.perf_counter()
+    for _ in range(25):
+        started = time.process_time()
         row = sampler.propose(1)[0]
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
         sampler.observe(row, 1.0)
-    assert sorted(seconds)[7] < 0.2  # 50 ms on an idle machine
+    assert sorted(seconds)[12] < 0.05
+    assert max(seconds) < 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 * 2**20  # KiB, and of all tests so far
+
+
+def test_opinions_differ_while_results_are_few() -> None:
+    candidates = product((6, 6, 5, 4))
+    sampler = SurrogateSampler(candidates, 0)
+    for row in sampler.propose(12):
+        sampler.observe(row, hilly(row))
+    for _ in range(4):
+        sampler.observe(sampler.propose(1)[0], 2.0)
+    scores = [opinion.score() for opinion in sampler.opinions]
+    assert len(scores) == Settings().opinions
+    for first, second in itertools.pairwise(scores):
+        assert np.abs(first - second).max() > 0.01
 
 
 class TestOptuna:

@@ -13,28 +13,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tuner.search.bounds import Flags, raised
 from tuner.search.candidates import Floats, Indices, Rows
-from tuner.search.features import Feature
+from tuner.search.features import Feature, Kind
 
 JITTER = 1e-8
+
+
+Normal = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
     """Normal priors, as (mean, deviation), of the kernel's parameters on their unbounded scales.
 
-    ``exact`` is the share of features that only tell whether two numbers are the same.
+    Each kind of feature has one of its length and one of its share. The defaults are rounded means and deviations of
+    what 250 results of each of eleven recorded spaces were fitted by; ``tests/benchmark_search.py`` fits them anew
+    and holds them against spaces that had no part in them.
     """
 
-    length: tuple[float, float] = (-0.7, 1.0)
-    share: tuple[float, float] = (0.0, 1.5)
-    exact: tuple[float, float] = (-3.0, 1.5)
-    noise: tuple[float, float] = (-7.0, 1.5)
-    scale: tuple[float, float] = (0.0, 1.0)
+    number: tuple[Normal, Normal] = ((-0.2, 0.8), (0.3, 1.1))
+    valuation: tuple[Normal, Normal] = ((0.2, 0.8), (-0.3, 1.1))
+    exact: tuple[Normal, Normal] = ((0.3, 0.8), (-2.0, 0.8))
+    flag: tuple[Normal, Normal] = ((0.3, 1.1), (-0.9, 1.1))
+    word: tuple[Normal, Normal] = ((0.1, 1.1), (-0.6, 1.1))
+    volume: tuple[Normal, Normal] = ((-0.9, 0.8), (-0.2, 0.8))
+    noise: Normal = (-7.0, 1.5)
+    scale: Normal = (0.0, 1.0)
+
+    def of(self, kind: Kind) -> tuple[Normal, Normal]:
+        found: tuple[Normal, Normal] = getattr(self, kind)
+        return found
+
+    @classmethod
+    def same(cls, length: Normal, share: Normal, exact: Normal, noise: Normal) -> Prior:
+        """Expect the same of all kinds of features but the exact ones, whose share is ``exact``."""
+        both = (length, share)
+        return cls(number=both, valuation=both, exact=(length, exact), flag=both, word=both, volume=both, noise=noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +72,14 @@ class _Apart:
         stacked = np.stack([table.ravel() for table in tables], axis=1)
         _, first, kinds = np.unique(np.round(stacked, 9), axis=0, return_index=True, return_inverse=True)
         return cls(kinds.reshape(tables[0].shape), tuple(stacked[first].T.copy()))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Rows of codes prepared for look-ups: for each group of axes, where in their joint table each row stands."""
+
+    count: int
+    groups: tuple[tuple[tuple[int, ...], Indices], ...]
 
 
 class Kernel:
@@ -74,10 +101,11 @@ class Kernel:
         self._owner = np.concatenate(owners)
         self._distances = np.sqrt(5) * np.concatenate(tables)
         count = len(self.features)
-        shares = [prior.exact if feature.exact else prior.share for feature in features]
-        priors = [prior.length] * count + shares + [prior.noise, prior.scale]
-        self._mean, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
-        self.theta = self._mean.copy()
+        lengths, shares = ([prior.of(feature.kind)[side] for feature in features] for side in (0, 1))
+        priors = [*lengths, *shares, prior.noise, prior.scale]
+        self._given, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
+        self._mean = self._given
+        self.theta = self._given.copy()
         self._bounds = [(-3.5, 3.5)] * count + [(-6.0, 6.0)] * count + [(-12.0, 0.0), (-4.0, 4.0)]
         self._tables = self._axis_tables()
 
@@ -90,22 +118,37 @@ class Kernel:
         """Variance of the process at any point."""
         return float(np.exp(self.theta[-1]))
 
-    def matrix(self, left: Rows, right: Sequence[Indices]) -> Floats:
-        """Return the covariance of each row of ``left`` with each of ``right``, without noise.
-
-        Args:
-            right: As :meth:`columns` gives it.
-        """
-        result = np.full((len(left), len(right[-1])), self.scale)
-        for axis, column, table in zip(self.axes, right, self._tables, strict=False):
-            for position, row in enumerate(table[left[:, axis]]):
+    def matrix(self, left: Rows, right: Layout, dtype: type = np.float64) -> npt.NDArray[Any]:
+        """Return the covariance of each row of ``left`` with each of ``right``, without noise."""
+        result: npt.NDArray[Any] = np.full((len(left), right.count), self.scale, dtype=dtype)
+        tables = dict(zip(self.axes, self._tables, strict=True))
+        for axes, column in right.groups:
+            joint: npt.NDArray[Any] = np.ones((len(left), 1), dtype=dtype)
+            for axis in axes:
+                rows: npt.NDArray[Any] = tables[axis][left[:, axis]].astype(dtype)
+                joint = (joint[:, :, None] * rows[:, None, :]).reshape(len(left), -1)
+            for position, row in enumerate(joint):
                 result[position] *= row[column]
         return result
 
-    def columns(self, rows: Rows) -> list[Indices]:
-        """Lay out codes for look-ups: a contiguous column per axis, then their row numbers."""
-        used = [np.ascontiguousarray(rows[:, axis], dtype=np.int64) for axis in self.axes]
-        return [*used, np.arange(len(rows))]
+    def columns(self, rows: Rows) -> Layout:
+        """Lay out codes for look-ups: axes share a table as long as it is much smaller than the rows are many."""
+        most, groups = max(len(rows) // 8, 1), list[tuple[tuple[int, ...], Indices]]()
+        size = most + 1
+        for axis in self.axes:
+            column = np.ascontiguousarray(rows[:, axis], dtype=np.int64)
+            if size * self.sizes[axis] > most:
+                groups.append(((axis,), column))
+                size = self.sizes[axis]
+                continue
+            size *= self.sizes[axis]
+            axes, before = groups.pop()
+            groups.append(((*axes, axis), before * self.sizes[axis] + column))
+        return Layout(len(rows), tuple(groups))
+
+    def doubt(self, deviations: Floats) -> None:
+        """Move the prior's means by so many of its deviations, from where they were given."""
+        self._mean = self._given + deviations * self._deviation
 
     def fit(self, rows: Rows, target: Floats, noise: Floats, steps: int) -> None:
         """Move the hyperparameters towards their most probable values, from where they stand."""
@@ -197,82 +240,3 @@ class _Evidence:
         gradient[-2] = noise * 0.5 * float(np.trace(inverse) - solved @ solved)
         gradient[-1] = float(weighted.sum())
         return value, gradient
-
-
-class Posterior:
-    """What is believed about every row of a pool, kept up to date one known row at a time.
-
-    Shapes:
-        ``_whitened``: (known, pool), grown in place; ``variance``: (pool,).
-    """
-
-    def __init__(self, kernel: Kernel, pool: Rows, known: Rows, noise: Floats) -> None:
-        from scipy.linalg import cholesky, solve_triangular
-
-        self._kernel, self._pool = kernel, kernel.columns(pool)
-        self.size = count = len(known)
-        room = count + 32
-        self._covariance: Floats = np.zeros((room, room))
-        self._factor: Floats = np.zeros((room, room))
-        self._whitened: Floats = np.zeros((room, len(pool)))
-        self._rows: Rows = np.zeros((room, known.shape[1]), dtype=np.uint8)
-        self._rows[:count] = known
-        self._covariance[:count, :count] = kernel.matrix(known, kernel.columns(known)) + np.diag(
-            noise + kernel.noise + JITTER
-        )
-        self._factor[:count, :count] = cholesky(self._covariance[:count, :count], lower=True)
-        cross = kernel.matrix(known, self._pool)
-        self._whitened[:count] = solve_triangular(self._factor[:count, :count], cross, lower=True, check_finite=False)
-        self.variance: Floats = kernel.scale - np.einsum("ij,ij->j", self._whitened[:count], self._whitened[:count])
-
-    def add(self, row: Rows, noise: float = 0.0) -> None:
-        """Condition on one more row; its value may still be open."""
-        from scipy.linalg import solve_triangular
-
-        if self.size == len(self._rows):
-            self._grow()
-        m = self.size
-        with_known = self._kernel.matrix(row[None], self._kernel.columns(self._rows[:m]))[0]
-        own = self._kernel.scale + self._kernel.noise + noise + JITTER
-        left = solve_triangular(self._factor[:m, :m], with_known, lower=True, check_finite=False)
-        last = np.sqrt(max(own - left @ left, 1e-10))
-        fresh = (self._kernel.matrix(row[None], self._pool)[0] - left @ self._whitened[:m]) / last
-        self._covariance[m, :m] = self._covariance[:m, m] = with_known
-        self._covariance[m, m] = own
-        self._factor[m, :m], self._factor[m, m] = left, last
-        self._whitened[m], self._rows[m] = fresh, row
-        self.variance -= fresh**2
-        self.size += 1
-
-    def _grow(self) -> None:
-        room = 2 * len(self._rows)
-        for name in ("_covariance", "_factor", "_whitened", "_rows"):
-            old = getattr(self, name)
-            shape = (room, room) if name in ("_covariance", "_factor") else (room, old.shape[1])
-            new = np.zeros(shape, dtype=old.dtype)
-            new[: len(old), : old.shape[1]] = old
-            setattr(self, name, new)
-
-    def believe(self, target: Floats, known: Flags, noise: Floats, bounded: Flags) -> tuple[Floats, float]:
-        """Return ``target`` with what is open at its expectation, and the lowest true value.
-
-        Open are the rows that are not ``known``, and by how much the ``bounded`` ones exceed their bound. A
-        measurement with noise is expected to be truly a little nearer to what the model says than it was.
-        """
-        from scipy.linalg import cho_factor, cho_solve
-
-        inner = self._covariance[: self.size, : self.size]
-        among = inner[np.ix_(known, known)]
-        believed = target.copy()
-        believed[known] = raised(among, target[known], bounded[known])
-        solved = cho_solve(cho_factor(among, lower=True), believed[known])
-        believed[~known] = inner[np.ix_(~known, known)] @ solved
-        true = (believed[known] - noise[known] * solved)[~bounded[known] if not bounded.all() else slice(None)]
-        return believed, float(min(true.min(initial=np.inf), believed[~known].min(initial=np.inf)))
-
-    def mean(self, target: Floats) -> Floats:
-        """Return the pool's expected values, given those of the rows in the order in which they came."""
-        from scipy.linalg import solve_triangular
-
-        whitened = solve_triangular(self._factor[: self.size, : self.size], target, lower=True, check_finite=False)
-        return np.asarray(whitened @ self._whitened[: self.size])
