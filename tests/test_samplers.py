@@ -325,6 +325,16 @@ def test_log_improvement_is_finite_far_below_and_exact_nearby() -> None:
     assert scores[1] == pytest.approx(math.log(1 / math.sqrt(2 * math.pi)))
 
 
+@pytest.mark.parametrize("z", [-40.5, -39.995, -7.77, -0.333, 2.222, 11.0])
+def test_log_improvement_is_that_of_the_integral(z: float) -> None:
+    gain = np.linspace(0, 30, 2_000_001)
+    logs = -0.5 * (gain - z) ** 2 - 0.5 * math.log(2 * math.pi)  # a gain so large has this density
+    top = float(logs.max())
+    exact = top + math.log(float((gain * np.exp(logs - top)).sum()) * (gain[1] - gain[0]))
+    found = log_improvement(np.array([-z * 3.0]), np.array([3.0]), 0.0)[0]
+    assert found == pytest.approx(exact + math.log(3.0), abs=2e-3)
+
+
 @pytest.mark.parametrize(("sizes", "told"), [((10,) * 6, 30), ((6, 6, 6, 6, 4, 4), 10_000)], ids=["million", "many"])
 def test_a_proposal_takes_milliseconds_at_scale(sizes: tuple[int, ...], told: int) -> None:
     candidates = product(sizes)
