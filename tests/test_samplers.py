@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import resource
 import subprocess
 import sys
 import time
@@ -17,12 +18,15 @@ from hypothesis import strategies as st
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
+from tuner.search.bounds import above, raised
 from tuner.search.candidates import ABSENT, Axis, Candidates
 from tuner.search.features import encode
-from tuner.search.gp import Kernel, Posterior, Prior, _Evidence
+from tuner.search.gp import Kernel, Prior, _Evidence
+from tuner.search.improvement import log_improvement
 from tuner.search.optuna_sampler import TunerSampler
+from tuner.search.posterior import Posterior
 from tuner.search.samplers import SAMPLERS, Sampler, make_sampler
-from tuner.search.surrogate import Settings, SurrogateSampler, log_improvement
+from tuner.search.surrogate import Settings, SurrogateSampler
 from tuner.space import enumerate_space
 from tuner.templates import Constraint, DeviceLimits, KernelTemplate, Launch, Parameter
 
@@ -233,6 +237,54 @@ def test_failures_are_avoided_once_seen() -> None:
     assert failed <= 10
 
 
+def test_bounds_are_raised_to_what_is_expected_above_them() -> None:
+    random = np.random.default_rng(0)
+    draws = random.normal(size=400_000) * 0.7 + 0.2
+    for bound in (-4.0, 0.0, 1.0):
+        found = above(np.array([0.2]), np.array([0.7]), np.array([bound]))[0]
+        assert found == pytest.approx(draws[draws > bound].mean(), abs=0.01)
+    far = above(np.zeros(2), np.ones(2), np.array([50.0, -50.0]))
+    assert far == pytest.approx([50.02, 0.0], abs=0.001)
+
+
+def test_a_bound_counts_little_where_its_neighbour_says_more() -> None:
+    covariance = np.array([[1.0, 0.99, 0.0], [0.99, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    target, bounded = np.array([2.0, -1.0, 0.5]), np.array([False, True, True])
+    result = raised(covariance, target, bounded)
+    assert result[0] == 2.0  # a measurement stays
+    assert result[1] == pytest.approx(1.98, abs=0.05)  # its neighbour took 2
+    assert result[2] == pytest.approx(1.141, abs=0.01)  # nothing near: the mean of a normal above 0.5
+    assert raised(covariance, target, np.zeros(3, dtype=bool)) is target
+
+
+def test_pruned_trials_cost_the_search_little() -> None:
+    """A search told only that slow configurations took over 1.3 times the best finds the optimum as one told all."""
+    candidates = product((8, 8, 5, 4))
+    random = np.random.default_rng(1)
+    bump = random.normal(scale=0.03, size=len(candidates))
+
+    def seconds(row: int) -> float:
+        x, y, z, w = (int(choice) for choice in candidates.choices[row])
+        return math.exp(0.2 * abs(x - 5) + 0.15 * abs(y - 2) + 0.3 * (z != 3) + 0.1 * w + float(bump[row]))
+
+    goal = 1.05 * min(seconds(row) for row in range(len(candidates)))
+
+    def needed(pruning: bool, seed: int) -> int:
+        sampler, best = SurrogateSampler(candidates, seed), math.inf
+        for number in range(1, 151):
+            row = sampler.propose(1)[0]
+            took = seconds(row)
+            pruned = pruning and took > 1.3 * best
+            sampler.observe(row, 1.3 * best if pruned else took, pruned=pruned)
+            best = min(best, took)
+            if best <= goal:
+                return number
+        return 151
+
+    told, cut = (sorted(needed(pruning, seed) for seed in range(5))[2] for pruning in (False, True))
+    assert cut <= told + 15
+
+
 def test_evidence_gradient_is_that_of_its_value() -> None:
     candidates = product((4, 3, 5), templates=2)
     random = np.random.default_rng(0)
@@ -256,12 +308,12 @@ def test_posterior_grown_by_rows_is_the_one_built_at_once() -> None:
     for row in known[5:50]:
         grown.add(row)
     whole = Posterior(kernel, pool, known[:50], np.zeros(50))
-    assert grown.variance == pytest.approx(whole.variance, abs=1e-8)
-    assert grown.mean(target) == pytest.approx(whole.mean(target), abs=1e-6)
+    assert grown.variance == pytest.approx(whole.variance, abs=1e-5)
+    assert grown.mean(target) == pytest.approx(whole.mean(target), abs=1e-3)
     open_rows = np.arange(50) < 40
-    believed, _ = grown.believe(target, open_rows, np.zeros(50))
+    believed, _ = grown.believe(target, open_rows, np.zeros(50), np.zeros(50, dtype=bool))
     shorter = Posterior(kernel, pool, known[:40], np.zeros(40)).mean(target[:40])
-    assert grown.mean(believed) == pytest.approx(shorter, abs=1e-6)
+    assert grown.mean(believed) == pytest.approx(shorter, abs=1e-3)
 
 
 def test_log_improvement_is_finite_far_below_and_exact_nearby() -> None:
@@ -273,20 +325,50 @@ def test_log_improvement_is_finite_far_below_and_exact_nearby() -> None:
     assert scores[1] == pytest.approx(math.log(1 / math.sqrt(2 * math.pi)))
 
 
+@pytest.mark.parametrize("z", [-40.5, -39.995, -7.77, -0.333, 2.222, 11.0])
+def test_log_improvement_is_that_of_the_integral(z: float) -> None:
+    gain = np.linspace(0, 30, 2_000_001)
+    logs = -0.5 * (gain - z) ** 2 - 0.5 * math.log(2 * math.pi)  # a gain so large has this density
+    top = float(logs.max())
+    exact = top + math.log(float((gain * np.exp(logs - top)).sum()) * (gain[1] - gain[0]))
+    found = log_improvement(np.array([-z * 3.0]), np.array([3.0]), 0.0)[0]
+    assert found == pytest.approx(exact + math.log(3.0), abs=2e-3)
+
+
 @pytest.mark.parametrize(("sizes", "told"), [((10,) * 6, 30), ((6, 6, 6, 6, 4, 4), 10_000)], ids=["million", "many"])
 def test_a_proposal_takes_milliseconds_at_scale(sizes: tuple[int, ...], told: int) -> None:
-    candidates = product((10, 10, 10, 10, 10, 10)) if told == 30 else product(sizes)
-    sampler = make_sampler("surrogate", candidates, 0)
+    candidates = product(sizes)
     random = np.random.default_rng(0)
-    for row in random.choice(len(candidates), told, replace=False).tolist():
+    rows = random.choice(len(candidates), told, replace=False).tolist()
+    started = time.process_time()
+    sampler = make_sampler("surrogate", candidates, 0)
+    for row in rows:
         sampler.observe(row, float(np.exp(random.normal())))
+    first = sampler.propose(1)
+    assert time.process_time() - started < 2  # a study of so many trials is resumed
+    sampler.observe(first[0], 1.0)
     seconds = []
-    for _ in range(15):
-        started = time.perf_counter()
+    for _ in range(25):
+        started = time.process_time()
         row = sampler.propose(1)[0]
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
         sampler.observe(row, 1.0)
-    assert sorted(seconds)[7] < 0.2  # 50 ms on an idle machine
+    assert sorted(seconds)[12] < 0.05
+    assert max(seconds) < 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 * 2**20  # KiB, and of all tests so far
+
+
+def test_opinions_differ_while_results_are_few() -> None:
+    candidates = product((6, 6, 5, 4))
+    sampler = SurrogateSampler(candidates, 0)
+    for row in sampler.propose(12):
+        sampler.observe(row, hilly(row))
+    for _ in range(4):
+        sampler.observe(sampler.propose(1)[0], 2.0)
+    scores = [opinion.score() for opinion in sampler.opinions]
+    assert len(scores) == Settings().opinions
+    for first, second in itertools.pairwise(scores):
+        assert np.abs(first - second).max() > 0.01
 
 
 class TestOptuna:

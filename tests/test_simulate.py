@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -196,3 +197,20 @@ def test_command_prints_json_and_refuses_an_unknown_sampler(write: Write) -> Non
     wrong = subprocess.run([*command, "--sampler", "luck"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2
     assert wrong.stderr == "error: no sampler 'luck'; there are surrogate, tpe, anneal, random, grid\n"
+
+
+def test_benchmark_reruns_all_seeds_and_holds_kernels_out(write: Write) -> None:
+    script = Path(__file__).with_name("benchmark_search.py")
+    paths = [str(write("bowl_a.csv", bowl())), str(write("dish_b.csv", bowl()))]
+    from_source = {**os.environ, "PYTHONPATH": str(script.parents[1])}
+    command = [sys.executable, str(script), *paths, "--seeds", "2", "--trials", "30", "--least", "5", "--batch", "4"]
+    command += ["--methods", "surrogate", "tpe", "--held-out", "--jobs", "1"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, env=from_source)
+    ours, peer = json.loads(done.stdout)
+    assert (ours["sampler"], peer["sampler"]) == ("surrogate, held out by kernel", "tpe")
+    assert [score["space"] for score in ours["scores"]] == ["bowl_a", "dish_b"]
+    assert ours["seeds"] == 2
+    assert 0 < ours["to_1"] <= 31
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=from_source).stdout
+    assert f"to 1% {ours['to_1']:.1f} (target" in said
+    assert "times our evaluations to 1%" in said

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
-from tuner.search.features import Feature, encode, is_word, pairwise, volumes
+from tuner.search.features import Feature, encode, is_word, number_kinds, pairwise, volumes
 
 if TYPE_CHECKING:
     from tuner.space import Space
@@ -123,15 +123,19 @@ class Candidates:
         features = []
         for axis, table in self._tables:
             if is_word(self.axes[axis].choices):
-                features.append(Feature(axis, pairwise(table)))
+                features.append(Feature(axis, pairwise(table), "word"))
                 continue
-            features += [Feature(axis, pairwise(part)) for part in np.hsplit(table, table.shape[1])]
-            if len(table) > 3:
-                features.append(Feature(axis, 1 - np.eye(len(table)), exact=True))
+            if len(table) <= 3:  # two choices, and what stands for none
+                features += [Feature(axis, pairwise(part), "flag") for part in np.hsplit(table, table.shape[1])]
+                continue
+            kinds = number_kinds(self.axes[axis].choices)
+            parts = np.hsplit(table, table.shape[1])
+            features += [Feature(axis, pairwise(part), kind) for part, kind in zip(parts, kinds, strict=True)]
+            features.append(Feature(axis, 1 - np.eye(len(table)), "exact"))
         if len(self.names) > 1:
-            features.append(Feature(len(self.axes), pairwise(np.eye(len(self.names)))))
+            features.append(Feature(len(self.axes), pairwise(np.eye(len(self.names))), "word"))
         if len(self._volumes) > 1:
-            features.append(Feature(len(self.axes) + 1, pairwise(np.linspace(0, 1, LEVELS)[:, None])))
+            features.append(Feature(len(self.axes) + 1, pairwise(np.linspace(0, 1, LEVELS)[:, None]), "volume"))
         return features
 
     @cached_property

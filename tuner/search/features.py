@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Kind = Literal["number", "valuation", "exact", "flag", "word", "volume"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +21,15 @@ class Feature:
     Attributes:
         column: Where its codes are among those of :meth:`Candidates.codes_of`.
         distances: Between each two codes.
-        exact: It only says whether two numbers are the very same, and is expected to matter little.
+        kind: What it is; how much and how smoothly it is expected to matter follows from that.
     """
 
     column: int
     distances: Floats
-    exact: bool = False
+    kind: Kind = "number"
 
 
+NUMBERS: tuple[Kind, Kind] = ("number", "valuation")
 _SHAPE = re.compile(r"(\d+)x(\d+)")
 
 
@@ -38,6 +41,17 @@ def encode(choices: Sequence[int | float | str]) -> Floats:
     if is_word(choices):
         return np.eye(len(choices)) if len(choices) > 2 else np.arange(len(choices), dtype=float)[:, None]
     return _numbers(np.array(choices, dtype=float))
+
+
+def number_kinds(choices: Sequence[int | float | str]) -> list[Kind]:
+    """Name the columns of :func:`encode` for numbers or shapes."""
+    shapes = [shape_of(choice) for choice in choices]
+    sides = [choices] if None in shapes else list(zip(*filter(None, shapes), strict=True))
+    kinds: list[Kind] = []
+    for side in sides:
+        columns = _numbers(np.array(side, dtype=float)).shape[1]
+        kinds += NUMBERS[:columns]
+    return kinds
 
 
 def is_word(choices: Sequence[int | float | str]) -> bool:

@@ -13,28 +13,73 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tuner.search.candidates import Floats, Indices, Rows
-from tuner.search.features import Feature
+from tuner.search.features import Feature, Kind
 
 JITTER = 1e-8
+
+
+Normal = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
     """Normal priors, as (mean, deviation), of the kernel's parameters on their unbounded scales.
 
-    ``exact`` is the share of features that only tell whether two numbers are the same.
+    Each kind of feature has one of its length and one of its share. The defaults are rounded means and deviations of
+    what 250 results of each of eleven recorded spaces were fitted by; ``tests/benchmark_search.py`` fits them anew
+    and holds them against spaces that had no part in them.
     """
 
-    length: tuple[float, float] = (-0.7, 1.0)
-    share: tuple[float, float] = (0.0, 1.5)
-    exact: tuple[float, float] = (-3.0, 1.5)
-    noise: tuple[float, float] = (-7.0, 1.5)
-    scale: tuple[float, float] = (0.0, 1.0)
+    number: tuple[Normal, Normal] = ((-0.2, 0.8), (0.3, 1.1))
+    valuation: tuple[Normal, Normal] = ((0.2, 0.8), (-0.3, 1.1))
+    exact: tuple[Normal, Normal] = ((0.3, 0.8), (-2.0, 0.8))
+    flag: tuple[Normal, Normal] = ((0.3, 1.1), (-0.9, 1.1))
+    word: tuple[Normal, Normal] = ((0.1, 1.1), (-0.6, 1.1))
+    volume: tuple[Normal, Normal] = ((-0.9, 0.8), (-0.2, 0.8))
+    noise: Normal = (-7.0, 1.5)
+    scale: Normal = (0.0, 1.0)
+
+    def of(self, kind: Kind) -> tuple[Normal, Normal]:
+        found: tuple[Normal, Normal] = getattr(self, kind)
+        return found
+
+    @classmethod
+    def same(cls, length: Normal, share: Normal, exact: Normal, noise: Normal) -> Prior:
+        """Expect the same of all kinds of features but the exact ones, whose share is ``exact``."""
+        both = (length, share)
+        return cls(number=both, valuation=both, exact=(length, exact), flag=both, word=both, volume=both, noise=noise)
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The few kinds of pairs that the features of an axis can tell apart.
+
+    Shapes:
+        ``kinds``: (choices, choices), a number per pair; each of ``distances``: (number of kinds,), one per feature.
+    """
+
+    kinds: Indices
+    distances: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, tables: Sequence[Floats]) -> _Apart:
+        stacked = np.stack([table.ravel() for table in tables], axis=1)
+        _, first, kinds = np.unique(np.round(stacked, 9), axis=0, return_index=True, return_inverse=True)
+        return cls(kinds.reshape(tables[0].shape), tuple(stacked[first].T.copy()))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Rows of codes prepared for look-ups: for each group of axes, where in their joint table each row stands."""
+
+    count: int
+    groups: tuple[tuple[tuple[int, ...], Indices], ...]
 
 
 class Kernel:
@@ -44,18 +89,23 @@ class Kernel:
         self.features = tuple(features)
         self.axes = sorted({feature.column for feature in features})
         self.sizes = {feature.column: len(feature.distances) for feature in features}
+        members = {axis: [i for i, feature in enumerate(features) if feature.column == axis] for axis in self.axes}
+        self.apart = {axis: _Apart.of([features[i].distances for i in members[axis]]) for axis in self.axes}
         self.parts: dict[int, dict[int, slice]] = {axis: {} for axis in self.axes}
-        start = 0
-        for position, feature in enumerate(features):
-            self.parts[feature.column][position] = slice(start, start := start + feature.distances.size)
-        tables = [feature.distances.ravel() for feature in features]
-        self._owner = np.repeat(np.arange(len(features)), [len(table) for table in tables])
-        self._distances = np.sqrt(5) * np.concatenate([np.zeros(0), *tables])
+        tables, owners, start = [np.zeros(0)], [np.zeros(0, dtype=np.int64)], 0
+        for axis in self.axes:
+            for position, distances in zip(members[axis], self.apart[axis].distances, strict=True):
+                self.parts[axis][position] = slice(start, start := start + len(distances))
+                tables.append(distances)
+                owners.append(np.full(len(distances), position))
+        self._owner = np.concatenate(owners)
+        self._distances = np.sqrt(5) * np.concatenate(tables)
         count = len(self.features)
-        shares = [prior.exact if feature.exact else prior.share for feature in features]
-        priors = [prior.length] * count + shares + [prior.noise, prior.scale]
-        self._mean, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
-        self.theta = self._mean.copy()
+        lengths, shares = ([prior.of(feature.kind)[side] for feature in features] for side in (0, 1))
+        priors = [*lengths, *shares, prior.noise, prior.scale]
+        self._given, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
+        self._mean = self._given
+        self.theta = self._given.copy()
         self._bounds = [(-3.5, 3.5)] * count + [(-6.0, 6.0)] * count + [(-12.0, 0.0), (-4.0, 4.0)]
         self._tables = self._axis_tables()
 
@@ -68,22 +118,37 @@ class Kernel:
         """Variance of the process at any point."""
         return float(np.exp(self.theta[-1]))
 
-    def matrix(self, left: Rows, right: Sequence[Indices]) -> Floats:
-        """Return the covariance of each row of ``left`` with each of ``right``, without noise.
-
-        Args:
-            right: As :meth:`columns` gives it.
-        """
-        result = np.full((len(left), len(right[-1])), self.scale)
-        for axis, column, table in zip(self.axes, right, self._tables, strict=False):
-            for position, row in enumerate(table.reshape(self.sizes[axis], -1)[left[:, axis]]):
+    def matrix(self, left: Rows, right: Layout, dtype: type = np.float64) -> npt.NDArray[Any]:
+        """Return the covariance of each row of ``left`` with each of ``right``, without noise."""
+        result: npt.NDArray[Any] = np.full((len(left), right.count), self.scale, dtype=dtype)
+        tables = dict(zip(self.axes, self._tables, strict=True))
+        for axes, column in right.groups:
+            joint: npt.NDArray[Any] = np.ones((len(left), 1), dtype=dtype)
+            for axis in axes:
+                rows: npt.NDArray[Any] = tables[axis][left[:, axis]].astype(dtype)
+                joint = (joint[:, :, None] * rows[:, None, :]).reshape(len(left), -1)
+            for position, row in enumerate(joint):
                 result[position] *= row[column]
         return result
 
-    def columns(self, rows: Rows) -> list[Indices]:
-        """Lay out codes for look-ups: a contiguous column per axis, then their row numbers."""
-        used = [np.ascontiguousarray(rows[:, axis], dtype=np.int64) for axis in self.axes]
-        return [*used, np.arange(len(rows))]
+    def columns(self, rows: Rows) -> Layout:
+        """Lay out codes for look-ups: axes share a table as long as it is much smaller than the rows are many."""
+        most, groups = max(len(rows) // 8, 1), list[tuple[tuple[int, ...], Indices]]()
+        size = most + 1
+        for axis in self.axes:
+            column = np.ascontiguousarray(rows[:, axis], dtype=np.int64)
+            if size * self.sizes[axis] > most:
+                groups.append(((axis,), column))
+                size = self.sizes[axis]
+                continue
+            size *= self.sizes[axis]
+            axes, before = groups.pop()
+            groups.append(((*axes, axis), before * self.sizes[axis] + column))
+        return Layout(len(rows), tuple(groups))
+
+    def doubt(self, deviations: Floats) -> None:
+        """Move the prior's means by so many of its deviations, from where they were given."""
+        self._mean = self._given + deviations * self._deviation
 
     def fit(self, rows: Rows, target: Floats, noise: Floats, steps: int) -> None:
         """Move the hyperparameters towards their most probable values, from where they stand."""
@@ -101,17 +166,25 @@ class Kernel:
         self._tables = self._axis_tables()
 
     def _axis_tables(self) -> list[Floats]:
-        return self.by_axis(self.factors(self.theta)[0])
+        products = self.by_axis(self.factors(self.theta)[0])
+        return [product[self.apart[axis].kinds] for axis, product in zip(self.axes, products, strict=True)]
 
     def by_axis(self, factors: Floats) -> list[Floats]:
-        """Multiply the factors of each axis' features, in the order of ``axes``; each result is a flat table."""
-        return [np.prod([factors[part] for part in self.parts[axis].values()], axis=0) for axis in self.axes]
+        """Multiply the factors of each axis' features, in the order of ``axes``; a result has a value per kind."""
+        products = []
+        for axis in self.axes:
+            first, *others = self.parts[axis].values()
+            product = factors[first]
+            for part in others:
+                product = product * factors[part]
+            products.append(product)
+        return products
 
     def factors(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return each feature's factor, and the slopes of its logarithm by log length and by logit of the share.
 
         Shapes:
-            All features' tables one after the other; ``parts`` says where each is.
+            All features' kinds of pairs one after the other; ``parts`` says where each is.
         """
         count = len(self.features)
         length = np.exp(theta[:count])[self._owner]
@@ -135,8 +208,7 @@ class _Evidence:
         self._lower = np.tril_indices(len(target))
         self._diagonal = np.arange(len(target))
         first, second = rows[self._lower[0]].astype(np.int64), rows[self._lower[1]].astype(np.int64)
-        size = kernel.sizes
-        self._pairs = {axis: first[:, axis] * size[axis] + second[:, axis] for axis in kernel.axes}
+        self._pairs = {axis: kernel.apart[axis].kinds[first[:, axis], second[:, axis]] for axis in kernel.axes}
         self._weight = np.where(self._lower[0] == self._lower[1], 1.0, 2.0)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -161,86 +233,10 @@ class _Evidence:
         gradient = np.zeros_like(theta)
         weighted = slopes * flat
         for axis, pairs in self._pairs.items():
-            sums = np.bincount(pairs, weighted, minlength=kernel.sizes[axis] ** 2)
+            sums = np.bincount(pairs, weighted, minlength=len(kernel.apart[axis].distances[0]))
             for position, part in kernel.parts[axis].items():
                 gradient[position] = sums @ by_length[part]
                 gradient[count + position] = sums @ by_share[part]
         gradient[-2] = noise * 0.5 * float(np.trace(inverse) - solved @ solved)
         gradient[-1] = float(weighted.sum())
         return value, gradient
-
-
-class Posterior:
-    """What is believed about every row of a pool, kept up to date one known row at a time.
-
-    Shapes:
-        ``_whitened``: (known, pool), grown in place; ``variance``: (pool,).
-    """
-
-    def __init__(self, kernel: Kernel, pool: Rows, known: Rows, noise: Floats) -> None:
-        from scipy.linalg import cholesky, solve_triangular
-
-        self._kernel, self._pool = kernel, kernel.columns(pool)
-        self.size = count = len(known)
-        room = count + 32
-        self._covariance: Floats = np.zeros((room, room))
-        self._factor: Floats = np.zeros((room, room))
-        self._whitened: Floats = np.zeros((room, len(pool)))
-        self._rows: Rows = np.zeros((room, known.shape[1]), dtype=np.uint8)
-        self._rows[:count] = known
-        self._covariance[:count, :count] = kernel.matrix(known, kernel.columns(known)) + np.diag(
-            noise + kernel.noise + JITTER
-        )
-        self._factor[:count, :count] = cholesky(self._covariance[:count, :count], lower=True)
-        cross = kernel.matrix(known, self._pool)
-        self._whitened[:count] = solve_triangular(self._factor[:count, :count], cross, lower=True, check_finite=False)
-        self.variance: Floats = kernel.scale - np.einsum("ij,ij->j", self._whitened[:count], self._whitened[:count])
-
-    def add(self, row: Rows, noise: float = 0.0) -> None:
-        """Condition on one more row; its value may still be open."""
-        from scipy.linalg import solve_triangular
-
-        if self.size == len(self._rows):
-            self._grow()
-        m = self.size
-        with_known = self._kernel.matrix(row[None], self._kernel.columns(self._rows[:m]))[0]
-        own = self._kernel.scale + self._kernel.noise + noise + JITTER
-        left = solve_triangular(self._factor[:m, :m], with_known, lower=True, check_finite=False)
-        last = np.sqrt(max(own - left @ left, 1e-10))
-        fresh = (self._kernel.matrix(row[None], self._pool)[0] - left @ self._whitened[:m]) / last
-        self._covariance[m, :m] = self._covariance[:m, m] = with_known
-        self._covariance[m, m] = own
-        self._factor[m, :m], self._factor[m, m] = left, last
-        self._whitened[m], self._rows[m] = fresh, row
-        self.variance -= fresh**2
-        self.size += 1
-
-    def _grow(self) -> None:
-        room = 2 * len(self._rows)
-        for name in ("_covariance", "_factor", "_whitened", "_rows"):
-            old = getattr(self, name)
-            shape = (room, room) if name in ("_covariance", "_factor") else (room, old.shape[1])
-            new = np.zeros(shape, dtype=old.dtype)
-            new[: len(old), : old.shape[1]] = old
-            setattr(self, name, new)
-
-    def believe(self, target: Floats, known: npt.NDArray[np.bool_], noise: Floats) -> tuple[Floats, float]:
-        """Return ``target`` with the rows that are not ``known`` at their expectation, and the lowest true value.
-
-        A measurement with noise is expected to be truly a little nearer to what the model says than it was.
-        """
-        from scipy.linalg import cho_factor, cho_solve
-
-        inner = self._covariance[: self.size, : self.size]
-        solved = cho_solve(cho_factor(inner[np.ix_(known, known)], lower=True), target[known])
-        believed = target.copy()
-        believed[~known] = inner[np.ix_(~known, known)] @ solved
-        true = target[known] - noise[known] * solved
-        return believed, float(min(true.min(), believed[~known].min(initial=np.inf)))
-
-    def mean(self, target: Floats) -> Floats:
-        """Return the pool's expected values, given those of the rows in the order in which they came."""
-        from scipy.linalg import solve_triangular
-
-        whitened = solve_triangular(self._factor[: self.size, : self.size], target, lower=True, check_finite=False)
-        return np.asarray(whitened @ self._whitened[: self.size])

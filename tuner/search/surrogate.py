@@ -1,7 +1,8 @@
 """The default sampler: a Gaussian process over all candidates, and where it expects the largest gain.
 
 The first trials are a walk over neighbours. From then on each proposal maximises the logarithm of the expected
-improvement plus that of the probability of being valid, every other one only near the fastest configuration. Rows
+improvement plus that of the probability of being valid, every other one only near the fastest configuration. The
+improvement is the mean over several opinions, since a few results do not settle the hyperparameters. Rows
 without a result yet are taken at their expected value (kriging believer), so that a batch spreads. Several templates
 are one model with the template as a feature: what is known of a shared parameter counts for all, and the expected
 gain divides the trials among them.
@@ -16,17 +17,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tuner.search.anneal import Walk
+from tuner.search.bounds import Flags
 from tuner.search.candidates import Candidates, Floats
-from tuner.search.gp import Kernel, Posterior, Prior
+from tuner.search.gp import Prior
+from tuner.search.opinion import Opinion
 from tuner.search.samplers import Ledger
 from tuner.search.screen import Screen
 from tuner.search.validity import HOPELESS, Validity
-
-PRUNED_NOISE = 0.1
-ROUGH = 1.0  # how much of what the features do not explain a configuration may gain by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +37,26 @@ class Settings:
         known: Results that the model holds at most.
         radius: Every other proposal differs from the fastest configuration in at most this many parameters.
         compress: Slower than the median counts on a logarithmic scale of this many times the spread below it.
+        opinions: Models whose expected improvement is averaged; one of them is fitted anew at a time.
+        doubt: By how many of its deviations the prior is moved before a fit.
     """
 
     opening: int = 4
     known: int = 240
     radius: int = 2
     compress: float = 0.3
+    opinions: int = 4
+    doubt: float = 0.7
     prior: Prior = field(default_factory=Prior)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A successful trial: the logarithm of its seconds, and the variance of that."""
+    """A successful trial: the logarithm of its seconds, the variance of that, and whether it took at least so long."""
 
     value: float
     variance: float
+    bound: bool = False
 
 
 class SurrogateSampler(Ledger):
@@ -63,11 +67,9 @@ class SurrogateSampler(Ledger):
         self.settings = settings or Settings()
         self.seen: dict[int, Seen] = {}
         self._walk = Walk(self)
-        self._screen = Screen(self)
+        self.screen = Screen(self)
         self._validity = Validity(candidates)
-        self._kernel = Kernel(candidates.model_features, self.settings.prior)
-        self._posterior: Posterior | None = None
-        self._active: list[int] = []
+        self.opinions = [Opinion(self) for _ in range(self.settings.opinions)]
         self._fitted = 0
 
     def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:
@@ -75,8 +77,7 @@ class SurrogateSampler(Ledger):
         self._walk.learn(index, seconds if good else None)
         self._validity.learn(index, good)
         if seconds is not None and good:
-            variance = noise**2 + (PRUNED_NOISE**2 if pruned else 0.0)
-            self.seen[index] = Seen(math.log(seconds), variance)
+            self.seen[index] = Seen(math.log(seconds), noise**2, pruned)
         else:
             self.seen.pop(index, None)
 
@@ -90,27 +91,29 @@ class SurrogateSampler(Ledger):
             return self._walk.choose()
         if self._refit_due():
             self._refit()
-        posterior = self._believe()
-        scores = self._scores(posterior)
-        return int(self._screen.rows[np.argmax(scores)])
+        scores = self._scores()
+        return int(self.screen.rows[np.argmax(scores)])
 
     def _refit_due(self) -> bool:
         count = len(self.seen)
         step = 1 if count < 30 else 2 if count < 60 else 5 if count < 120 else 20
-        return self._posterior is None or count - self._fitted >= step or self._screen.exhausted
+        return not self._fitted or count - self._fitted >= step or self.screen.exhausted
 
     def _refit(self) -> None:
+        """Fit the opinion whose turn it is; all of them when the rows on screen changed."""
         self._fitted = len(self.seen)
-        self._active = self._choose_active()
-        target, noise = self._target(self._active)
-        codes = self.candidates.codes_of(self._active)
-        self._kernel.fit(codes, target, noise, 30)
-        self._screen.renew()
-        self._validity.renew(self._screen.codes)
-        self._posterior = Posterior(self._kernel, self._screen.codes, codes, noise)
+        before = self.screen.codes
+        self.screen.renew()
+        self._validity.renew(self.screen.codes)
+        opinion = self.opinions.pop(0)
+        opinion.refit()
+        if self.screen.codes is not before:
+            for other in self.opinions:
+                other.look_again()
+        self.opinions.append(opinion)
 
-    def _choose_active(self) -> list[int]:
-        """Return the rows the model holds: all, or else the fastest half and a random half of the others."""
+    def choose_active(self) -> list[int]:
+        """Return the rows a model holds: all, or else the fastest half and a random half of the others."""
         rows, most = list(self.seen), self.settings.known
         if len(rows) <= most:
             return rows
@@ -119,17 +122,7 @@ class SurrogateSampler(Ledger):
         others = self.random.choice(len(rows) - half, size=most - half, replace=False) + half
         return rows[:half] + [rows[position] for position in sorted(others)]
 
-    def _believe(self) -> Posterior:
-        """Add to the posterior what came since the last refit: results and pending rows."""
-        assert self._posterior is not None
-        held = set(self._active)
-        for row in [*self.seen, *self.pending] if len(self.seen) <= self.settings.known else self.pending:
-            if row not in held:
-                self._posterior.add(self.candidates.codes_of([row])[0])
-                self._active.append(row)
-        return self._posterior
-
-    def _target(self, rows: list[int]) -> tuple[Floats, Floats]:
+    def target(self, rows: list[int]) -> tuple[Floats, Floats]:
         """Return standardised values and noise variances of some seen rows; slow ones are drawn together."""
         raw = np.array([self.seen[row].value for row in rows])
         low, middle = raw.min(), float(np.median(raw))
@@ -139,23 +132,21 @@ class SurrogateSampler(Ledger):
         noise = np.array([self.seen[row].variance for row in rows]) / spread**2
         return (values - values.mean()) / spread, noise
 
-    def _scores(self, posterior: Posterior) -> Floats:
-        known: npt.NDArray[np.bool_] = np.array([row in self.seen for row in self._active])
-        target, noise = np.zeros((2, len(self._active)))
-        target[known], noise[known] = self._target([row for row in self._active if row in self.seen])
-        target, best = posterior.believe(target, known, noise)
-        mean = posterior.mean(target)
-        scores = log_improvement(
-            mean, np.sqrt(np.maximum(posterior.variance, 1e-12) + ROUGH * self._kernel.noise), best
-        )
+    def bounded(self, rows: list[int]) -> Flags:
+        """Tell which of some seen rows have only a lower bound."""
+        return np.array([self.seen[row].bound for row in rows], dtype=bool)
+
+    def _scores(self) -> Floats:
+        """Return the mean improvement over all opinions, times the probability of being valid, as a logarithm."""
+        scores: Floats = np.logaddexp.reduce([opinion.score() for opinion in self.opinions if opinion.fitted])
         scores += self._validity.log_probability()
-        scores[self.taken[self._screen.rows]] = -np.inf
+        scores[self.taken[self.screen.rows]] = -np.inf
         return self._near(scores) if self.left % 2 else scores
 
     def _near(self, scores: Floats) -> Floats:
         """Keep the scores around the fastest configuration, where there is one left to try."""
-        fastest = min(self.seen, key=lambda row: self.seen[row].value)
-        apart = self.candidates.choices[self._screen.rows] != self.candidates.choices[fastest]
+        fastest = min(self.seen, key=lambda row: (self.seen[row].bound, self.seen[row].value))
+        apart = self.candidates.choices[self.screen.rows] != self.candidates.choices[fastest]
         near = np.where(np.count_nonzero(apart, axis=1) <= self.settings.radius, scores, -np.inf)
         return near if near.max() > HOPELESS else scores
 
@@ -173,22 +164,3 @@ def one_thread() -> AbstractContextManager[Any]:
     """Keep linear algebra to one thread: the matrices are small, and other threads spin where kernels compile."""
     limited: AbstractContextManager[Any] = _threads().limit(limits=1)
     return limited
-
-
-def log_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """Return the logarithm of the expected improvement below ``best``, without underflow.
-
-    Source:
-        Ament et al., "Unexpected improvements to expected improvement for Bayesian optimization", NeurIPS 2023.
-    """
-    from scipy.special import erfcx, ndtr
-
-    z = (best - mean) / deviation
-    near = np.maximum(z, -1.0)
-    density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
-    far = np.minimum(z, -1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = 1 + far * math.sqrt(math.pi / 2) * erfcx(-far / math.sqrt(2))
-        ratio = np.where(far < -1e3, far**-2.0, ratio)
-    tail = -0.5 * far**2 - 0.5 * math.log(2 * math.pi) + np.log(np.maximum(ratio, 1e-300))
-    return np.asarray(np.where(z > -1, np.log(density + near * ndtr(near)), tail) + np.log(deviation))

@@ -7,13 +7,14 @@ import math
 import numpy as np
 
 from tuner.search.candidates import Candidates, Floats, Rows
-from tuner.search.gp import Kernel, Posterior, Prior
+from tuner.search.gp import Kernel, Prior
+from tuner.search.posterior import Posterior
 
 EDGE = 0.15
 LEAST = 0.01  # rows less likely to run than this are left to the end
 HOPELESS = -1e8  # any score of theirs is below this
 MOST_KNOWN = 300
-SMOOTH = Prior(length=(0.4, 1.0), share=(0.0, 1.5), noise=(-4.6, 1.0))
+SMOOTH = Prior.same(length=(0.4, 1.0), share=(0.0, 1.5), exact=(-3.0, 1.5), noise=(-4.6, 1.0))
 
 
 class Validity:
