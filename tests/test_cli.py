@@ -298,7 +298,7 @@ def test_read_only_folder_is_one_line(capsys, tmp_path, monkeypatch):
     finally:
         monkeypatch.chdir(tmp_path)
         subprocess.run(["umount", str(folder)], check=True)
-    assert code == 2
+    assert code == 1
     assert err.count("\n") == 1
     assert Path(folder).exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
@@ -38,7 +39,9 @@ class TorchProcess:
     def __init__(self, spec: TorchSpec) -> None:
         self._spec = spec
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPool(max_workers=1, context=context, initializer=begin, initargs=(os.devnull,))
+        self._pool = ProcessPool(
+            max_workers=1, context=context, initializer=begin, initargs=(os.devnull, tempfile.gettempdir())
+        )
         try:
             self.facts = self._call(open_torch, spec, limit=OPEN_SECONDS)
         finally:
