@@ -52,6 +52,13 @@ templates = click.option(
     help="Tune this template only (repeatable); a path names your own .py beside its .cu.",
 )
 
+only = click.option(
+    "--only",
+    multiple=True,
+    metavar="CHOICES",
+    help='Keep to some choices: "TILE_W=1,2,4 STAGING=plain", or template=NAME.',
+)
+
 
 def checked_precision(name: str) -> Precision:
     """Return the precision of that name.

@@ -21,6 +21,7 @@ INTERRUPTED = 130
 @click.option("--batch", type=int, metavar="B", help="Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.")
 @options.templates
 @options.precision
+@options.only
 @click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
 @click.option("--time", "seconds", type=options.duration, metavar="60s", help="Stop searching after this long.")
 @click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
@@ -59,6 +60,8 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     from tuner.devices import check_name, resolve
     from tuner.layers import find_layer
     from tuner.protocol import Protocol
+    from tuner.restriction import Restriction
+    from tuner.storage.rows import choices_of_templates
     from tuner.tuning.options import DEFAULT_SECONDS, RunOptions, default_batch
 
     layer = find_layer(given["layer"], given["batch"])
@@ -79,6 +82,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         sampler=sampler,
         precision=options.checked_precision(given["precision"]),
         seed=given["seed"],
+        only=Restriction.parse(given["only"], choices_of_templates(templates)),
         seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
         protocol=Protocol(warm_l2=given["warm_l2"]),
         **extra,

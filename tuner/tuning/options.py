@@ -10,6 +10,7 @@ from tuner.errors import UsageError
 from tuner.layers import FULL_BATCH, ConvLayer
 from tuner.protocol import BenchSpec, Protocol
 from tuner.reference import Precision
+from tuner.restriction import Restriction
 from tuner.templates import KernelTemplate
 
 CPU_SECONDS = 0.05  # a launch on the CPU should stay near this
@@ -26,6 +27,7 @@ class RunOptions:
         trials: New evaluations at most; None: no limit.
         seconds: Wall-clock seconds of searching at most; None: no limit.
         stop_at: Share of the floor at which the search ends; None: never.
+        only: Which part of the space this run searches; the study is that of the whole.
         jobs: Compiling processes.
         trial_timeout, compile_timeout: Seconds; None for the rules' own.
     """
@@ -36,6 +38,7 @@ class RunOptions:
     storage: str
     sampler: str
     seed: int = 0
+    only: Restriction = field(default_factory=Restriction)
     trials: int | None = None
     seconds: float | None = None
     stop_at: float | None = None

@@ -54,8 +54,11 @@ def tune(options: RunOptions, observer: Observer) -> Report:
         space = enumerate_space(options.templates, options.layer, worker.facts.limits)
         if not len(space):
             raise UsageError(f"layer {options.layer.name}: no template has a valid configuration on {options.device}")
+        searched = options.only.of(space)
         with Store.open(options.storage) as store:
             handle, news = open_study(store, space, options, worker.facts)
+            if options.only:
+                news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
             for line in news:
                 observer.says(line)
             run = Run(options, observer, worker, space, handle)
@@ -88,7 +91,7 @@ class Run:
         self, options: RunOptions, observer: Observer, worker: Worker, space: Space, handle: StudyHandle
     ) -> None:
         self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
-        self.facts = worker.facts
+        self.facts, self.searched = worker.facts, options.only.of(space)
         self._canaries = worker.health()
         known, drift = as_of_now(handle.results(), self._canaries)
         self.results = {result.configuration.key: result for result in known}
@@ -100,7 +103,7 @@ class Run:
             study=handle.name,
             layer=options.layer,
             environment=self.facts.environment,
-            space=len(space),
+            space=len(self.searched),
             trials=options.trials,
             seconds=options.seconds,
             precision=options.precision,
@@ -109,10 +112,10 @@ class Run:
         )
         for result in self.results.values():
             self._note_best(result)
-        candidates = Candidates.of(space)
-        self.foresight = Foresight(space, candidates)
+        candidates = Candidates.of(self.searched)
+        self.foresight = Foresight(self.searched, candidates)
         sampler = make_sampler(options.sampler, candidates, options.seed)
-        self.supply = Supply(space, sampler, self.foresight, handle, self.results.values())
+        self.supply = Supply(self.searched, sampler, self.foresight, handle, self.results.values())
         self.pending: deque[_Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self._unshown: deque[Result] = deque()
@@ -329,7 +332,7 @@ class Run:
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""
         for configuration in () if self._interrupt else self.handle.suspects():
-            if self.space.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
+            if self.searched.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
                 continue
             self.claimed[configuration.key] = configuration
             self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
