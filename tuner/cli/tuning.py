@@ -25,6 +25,7 @@ INTERRUPTED = 130
 @click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
 @click.option("--time", "seconds", type=options.duration, metavar="60s", help="Stop searching after this long.")
 @click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
+@click.option("--stop", metavar="auto|off", help="Stop at the floor, or when more would gain less than the noise.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds propose equal configurations.")
 @options.storage
@@ -37,8 +38,8 @@ INTERRUPTED = 130
 def run(**given: Any) -> int:
     """Tune a layer: search, check, time, and name the fastest correct configuration.
 
-    Stops after about a minute unless --trials or --time say otherwise. Run it again to go on: nothing is measured
-    twice. Ctrl-C stops early and keeps everything.
+    Without --trials and --time it stops by itself (--stop auto), after a minute and a half of searching at most. Run it
+    again to go on: nothing is measured twice. Ctrl-C stops early and keeps everything.
     """
     from tuner.cli.live import observer
     from tuner.cli.report import print_report, report_json
@@ -62,7 +63,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     from tuner.protocol import Protocol
     from tuner.restriction import Restriction
     from tuner.storage.rows import choices_of_templates
-    from tuner.tuning.options import DEFAULT_SECONDS, RunOptions, default_batch
+    from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF, RunOptions, default_batch
 
     layer = find_layer(given["layer"], given["batch"])
     sampler = _sampler(given["sampler"])
@@ -84,6 +85,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         seed=given["seed"],
         only=Restriction.parse(given["only"], choices_of_templates(templates)),
         seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
+        stop=given["stop"] or (AUTO if unbounded else OFF),
         protocol=Protocol(warm_l2=given["warm_l2"]),
         **extra,
     )

@@ -29,6 +29,7 @@ from tuner.tuning.heats import settle, task_of
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
+from tuner.tuning.stopping import Stopping
 from tuner.tuning.supply import Supply
 from tuner.worker import Worker
 
@@ -116,6 +117,7 @@ class Run:
         self.foresight = Foresight(self.searched, candidates)
         sampler = make_sampler(options.sampler, candidates, options.seed)
         self.supply = Supply(self.searched, sampler, self.foresight, handle, self.results.values())
+        self.stopping = Stopping(self.searched, options)
         self.pending: deque[_Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self._unshown: deque[Result] = deque()
@@ -146,6 +148,7 @@ class Run:
             tolerance=self.facts.tolerance,
             agreement=agreement,
             foreseen=self.foresight.foreseen,
+            stopped=self.stopping.lines(self.results),
         )
 
     def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
@@ -177,7 +180,7 @@ class Run:
             if not self.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
             for candidate in self._compiled():
-                if self._budget_spent() in ("time", "interrupted", "floor"):
+                if self._budget_spent() not in ("", "trials"):
                     break
                 self._finish(candidate)
         return reason
@@ -190,7 +193,9 @@ class Run:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
             return "trials"
-        return "floor" if near_floor(self.options, self.progress) else ""
+        if near_floor(self.options, self.progress):
+            return "floor"
+        return self.stopping.ask(self.progress, self.results)
 
     def _fill(self) -> None:
         """Keep the compilers busy: claim what the supply gives, and submit it."""
