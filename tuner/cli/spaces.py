@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 @click.option("--trials", default=200, show_default=True, metavar="N", help="Evaluations of each search at most.")
 @click.option("--seeds", default=5, show_default=True, metavar="K", help="Searches of each space: seeds 0 to K-1.")
 @click.option("--batch", default=1, show_default=True, metavar="N", help="Proposals out at once.")
+@click.option(
+    "--warm-start", "donor", type=click.Path(path_type=Path), metavar="SPACE", help="Begin with another one's results."
+)
 @click.option("--noise", is_flag=True, help="Tell the search times with the recorded noise; the truth is judged.")
 @click.option("--compile-times", is_flag=True, help="Also print the seconds of compiling to within 1%.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves as .svg or .png.")
@@ -37,7 +40,9 @@ def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile
 
     if plot is not None:
         check_plot(plot)
-    plan = Plan(sampler=given.pop("sampler") or SAMPLERS[0], **given)
+    file = given.pop("donor")
+    donor = None if file is None else load_recorded(file)
+    plan = Plan(sampler=given.pop("sampler") or SAMPLERS[0], donor=donor, **given)
     summary, curves = follow(plan, [load_recorded(path) for path in spaces])
     if plot is not None:
         title = f"{plan.sampler}: best so far over optimum, median and quartiles of {summary.seeds} seeds"

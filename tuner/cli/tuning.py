@@ -27,6 +27,13 @@ INTERRUPTED = 130
 @click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
 @click.option("--stop", metavar="auto|off", help="Stop at the floor, or when more would gain less than the noise.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
+@click.option(
+    "--warm-start",
+    default="auto",
+    show_default=True,
+    metavar="auto|off|STUDY",
+    help="Begin with results of this layer elsewhere or of a sibling.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds propose equal configurations.")
 @options.storage
 @options.data
@@ -86,6 +93,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         only=Restriction.parse(given["only"], choices_of_templates(templates)),
         seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
         stop=given["stop"] or (AUTO if unbounded else OFF),
+        warm_start=given["warm_start"],
         protocol=Protocol(warm_l2=given["warm_l2"]),
         **extra,
     )

@@ -58,14 +58,14 @@ class Model:
         self._reach = max(self._middle - float(raw.min()), 1e-9) * COMPRESS
         drawn = self._compress(raw)
         self._mean, self._spread = float(drawn.mean()), float(drawn.std()) or 1.0
-        self._kernel = Kernel(candidates.model_features, Prior())
+        self.kernel = Kernel(candidates.model_features, Prior())
         codes = candidates.codes_of(self.known.rows)
         self._target = (drawn - self._mean) / self._spread
         noise = self.known.variances / self._spread**2
         with one_thread():
-            self._kernel.fit(codes, self._target, noise, STEPS)
-            self._columns = self._kernel.columns(codes)
-            inner = self._kernel.matrix(codes, self._columns) + np.diag(noise + self._kernel.noise + JITTER)
+            self.kernel.fit(codes, self._target, noise, STEPS)
+            self._columns = self.kernel.columns(codes)
+            inner = self.kernel.matrix(codes, self._columns) + np.diag(noise + self.kernel.noise + JITTER)
             self._factor = cholesky(inner, lower=True)
             self._solved = cho_solve((self._factor, True), self._target)
 
@@ -77,7 +77,7 @@ class Model:
     def uncertain(self, rows: Indices) -> tuple[Floats, Floats]:
         """Return expectation and standard deviation of some rows; the deviation is as it is near the fastest."""
         mean, whitened = self._posterior(rows)
-        variance = self._kernel.scale - np.einsum("ij,ij->j", whitened, whitened)
+        variance = self.kernel.scale - np.einsum("ij,ij->j", whitened, whitened)
         return self._undo(mean), np.sqrt(np.maximum(variance, 1e-12)) * self._spread
 
     def draws(self, rows: Indices, count: int, widen: float = 1.0) -> Floats:
@@ -90,11 +90,11 @@ class Model:
         """
         mean, whitened = self._posterior(rows)
         codes = self.candidates.codes_of(rows)
-        covariance = self._kernel.matrix(codes, self._kernel.columns(codes)) - whitened.T @ whitened
+        covariance = self.kernel.matrix(codes, self.kernel.columns(codes)) - whitened.T @ whitened
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))
         normal, rough = np.random.default_rng(0).normal(size=(2, count, len(rows)))
-        return self._undo(mean + widen * (normal @ root.T + rough * np.sqrt(self._kernel.noise)))
+        return self._undo(mean + widen * (normal @ root.T + rough * np.sqrt(self.kernel.noise)))
 
     def left_out(self) -> Floats:
         """Return what each known row's value is expected to be from all the others."""
@@ -107,7 +107,7 @@ class Model:
         from scipy.linalg import solve_triangular
 
         with one_thread():
-            cross = self._kernel.matrix(self.candidates.codes_of(rows), self._columns).T
+            cross = self.kernel.matrix(self.candidates.codes_of(rows), self._columns).T
             whitened = solve_triangular(self._factor, cross, lower=True, check_finite=False)
             return self._solved @ cross, whitened
 

@@ -12,9 +12,11 @@ from statistics import geometric_mean, median
 import numpy as np
 
 from tuner.errors import UsageError
-from tuner.search.candidates import Floats
+from tuner.search.candidates import Floats, Indices
+from tuner.search.model import Known
 from tuner.search.recorded import Recorded, load_recorded
 from tuner.search.samplers import SAMPLERS, Sampler, make_sampler
+from tuner.search.warm import FEWEST, transfer, warmed
 
 CHECKPOINTS = (20, 50, 100, 200)
 
@@ -27,6 +29,7 @@ class Plan:
         seeds: How many: 0, 1, ...
         batch: Proposals out at once.
         noise: Tell each search times as it would have measured them; the truth is judged.
+        donor: A recording whose results each search begins with.
 
     Raises:
         UsageError: Nothing to do, or an unknown sampler.
@@ -37,6 +40,7 @@ class Plan:
     seeds: int = 5
     batch: int = 1
     noise: bool = False
+    donor: Recorded | None = None
 
     def __post_init__(self) -> None:
         for name in ("trials", "seeds", "batch"):
@@ -122,28 +126,32 @@ def simulate(space: Recorded, sampler: str, trials: int, seed: int, batch: int =
     Raises:
         UsageError: An unknown sampler.
     """
-    searcher = make_sampler(sampler, space.candidates, seed)
+    return search(space, make_sampler(sampler, space.candidates, seed), trials, batch)
+
+
+def search(space: Recorded, sampler: Sampler, trials: int, batch: int = 1) -> Curve:
+    """Serve a sampler with the results of a recorded space until its optimum was found."""
     tried: list[int] = []
     proposals: list[float] = []
     while len(tried) < trials and space.best not in space.seconds[tried]:
         started = time.perf_counter()
-        rows = searcher.propose(min(batch, trials - len(tried)))
+        rows = sampler.propose(min(batch, trials - len(tried)))
         if not rows:
             break
         proposals += [(time.perf_counter() - started) / len(rows)] * len(rows)
         tried += rows
         for row in rows:
-            _tell(searcher, space, row)
+            _tell(sampler, space, row)
     reached = np.minimum.accumulate(np.nan_to_num(space.seconds[tried], nan=np.inf))
     ratios = np.concatenate([reached, np.full(trials - len(tried), reached[-1])]) / space.best
     compiling = np.cumsum(space.compile_seconds[tried])
     return Curve(ratios=ratios, proposals=np.array(proposals), compiling=compiling)
 
 
-def _tell(searcher: Sampler, space: Recorded, row: int) -> None:
+def _tell(sampler: Sampler, space: Recorded, row: int) -> None:
     measured = float(space.measured[row])
     seconds = None if np.isnan(measured) else measured
-    searcher.observe(row, seconds, noise=float(space.told_noise[row]), pruned=bool(space.pruned[row]))
+    sampler.observe(row, seconds, noise=float(space.told_noise[row]), pruned=bool(space.pruned[row]))
 
 
 def summarise(space: Recorded, curves: Sequence[Curve]) -> Score:
@@ -195,14 +203,44 @@ def replay(
 
 
 def follow(plan: Plan, spaces: Sequence[Recorded]) -> tuple[Summary, list[list[Curve]]]:
-    """Make the searches of a plan on each space."""
-    curves = [
-        [
-            simulate(space.noisy(seed) if plan.noise else space, plan.sampler, plan.trials, seed, plan.batch)
-            for seed in range(plan.seeds)
-        ]
-        for space in spaces
-    ]
+    """Make the searches of a plan on each space.
+
+    Raises:
+        UsageError: The plan's donor has nothing in common with a space.
+    """
+    curves = []
+    for space in spaces:
+        donor = None if plan.donor is None else donated(plan.donor, space)
+        curves.append([_one(plan, space, donor, seed) for seed in range(plan.seeds)])
     scores = tuple(summarise(space, runs) for space, runs in zip(spaces, curves, strict=True))
     summary = Summary(sampler=plan.sampler, trials=plan.trials, seeds=plan.seeds, batch=plan.batch, scores=scores)
     return summary, curves
+
+
+def _one(plan: Plan, space: Recorded, donor: Known | None, seed: int) -> Curve:
+    sampler = make_sampler(plan.sampler, space.candidates, seed)
+    if donor is not None:
+        sampler = warmed(sampler, donor, seed)
+    return search(space.noisy(seed) if plan.noise else space, sampler, plan.trials, plan.batch)
+
+
+def donated(donor: Recorded, space: Recorded) -> Known:
+    """Return a recording's results by the rows of another space.
+
+    Raises:
+        UsageError: Too few of its configurations are there.
+    """
+    found = transfer(donor.candidates, measured_rows(donor, np.arange(len(donor.candidates))), space.candidates)
+    if len(found) < FEWEST:
+        raise UsageError(
+            f"donor {donor.name}: {len(found)} of its {len(donor.candidates):,} configurations are in {space.name}; at "
+            f"least {FEWEST} are needed, so give one of the same kernel"
+        )
+    return found
+
+
+def measured_rows(space: Recorded, rows: Indices) -> Known:
+    """Return the results of some rows, without the failures."""
+    good = rows[~np.isnan(space.seconds[rows])]
+    variances = space.noise[good] ** 2 + 0.01 * space.pruned[good]
+    return Known(rows=good, values=np.log(space.seconds[good]), variances=variances)

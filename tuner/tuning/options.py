@@ -30,6 +30,7 @@ class RunOptions:
         stop_at: Share of the floor at which the search ends; None: never.
         only: Which part of the space this run searches; the study is that of the whole.
         stop: ``auto`` also ends the search at the floor, or when more of it would gain less than the noise.
+        warm_start: ``auto``, ``off``, or the study whose results say where to begin.
         jobs: Compiling processes.
         trial_timeout, compile_timeout: Seconds; None for the rules' own.
     """
@@ -45,6 +46,7 @@ class RunOptions:
     seconds: float | None = None
     stop_at: float | None = None
     stop: str = OFF
+    warm_start: str = OFF
     jobs: int = os.cpu_count() or 1
     trial_timeout: float | None = None
     compile_timeout: float | None = None

@@ -17,11 +17,13 @@ from tuner.protocol import BenchFacts, Task, Verdict, ragged_batches
 from tuner.render import Rendered, render
 from tuner.results import Result
 from tuner.search.candidates import Candidates
-from tuner.search.samplers import make_sampler
+from tuner.search.samplers import Sampler, make_sampler
+from tuner.search.warm import warmed
 from tuner.space import Space, enumerate_space
 from tuner.storage import LAUNCH, Store, StudyHandle, Writer, foresee
 from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
+from tuner.tuning.donors import Donor, find_donor
 from tuner.tuning.fingerprint import fingerprint, study_key
 from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.foresight import Foresight
@@ -60,9 +62,12 @@ def tune(options: RunOptions, observer: Observer) -> Report:
             handle, news = open_study(store, space, options, worker.facts)
             if options.only:
                 news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
+            if donor := find_donor(store, handle, searched, options):
+                news.append(str(donor))
             for line in news:
                 observer.says(line)
             run = Run(options, observer, worker, space, handle)
+            run.begin(donor)
             run.costs.prepare = time.monotonic() - started
             return run.to_the_end(started)
 
@@ -113,14 +118,19 @@ class Run:
         )
         for result in self.results.values():
             self._note_best(result)
-        candidates = Candidates.of(self.searched)
-        self.foresight = Foresight(self.searched, candidates)
-        sampler = make_sampler(options.sampler, candidates, options.seed)
-        self.supply = Supply(self.searched, sampler, self.foresight, handle, self.results.values())
         self.stopping = Stopping(self.searched, options)
         self.pending: deque[_Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self._unshown: deque[Result] = deque()
+
+    def begin(self, donor: Donor | None) -> None:
+        """Set up where configurations come from."""
+        candidates = Candidates.of(self.searched)
+        sampler: Sampler = make_sampler(self.options.sampler, candidates, self.options.seed)
+        if donor:
+            sampler = warmed(sampler, donor.known, self.options.seed)
+        self.foresight = Foresight(self.searched, candidates)
+        self.supply = Supply(self.searched, sampler, self.foresight, self.handle, self.results.values())
 
     def to_the_end(self, started: float) -> Report:
         """Search, try the suspects, settle the winner, and report."""
