@@ -31,6 +31,7 @@ storage = click.option(
     "--storage", default=DEFAULT_STORAGE, show_default=True, metavar="URL", help="Where studies are kept: path or URL."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
+explain = click.option("--explain", is_flag=True, help="Say which parameters matter, and how well a model predicts.")
 device = click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="auto, cpu, cuda, cuda:N or opencl:N."
 )

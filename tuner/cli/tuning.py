@@ -41,6 +41,7 @@ INTERRUPTED = 130
 @click.option("--trial-timeout", type=options.duration, metavar="30s", help="Limit of one trial.")
 @click.option("--compile-timeout", type=options.duration, metavar="60s", help="Limit of one compilation.")
 @click.option("--warm-l2", is_flag=True, help="Do not flush the cache between launches.")
+@options.explain
 @options.as_json
 def run(**given: Any) -> int:
     """Tune a layer: search, check, time, and name the fastest correct configuration.
@@ -48,6 +49,7 @@ def run(**given: Any) -> int:
     Without --trials and --time it stops by itself (--stop auto), after a minute and a half of searching at most. Run it
     again to go on: nothing is measured twice. Ctrl-C stops early and keeps everything.
     """
+    from tuner.cli.explain import explain_study, explanation_part, print_explanation
     from tuner.cli.live import observer
     from tuner.cli.report import print_report, report_json
     from tuner.cli.text import print_json
@@ -57,10 +59,14 @@ def run(**given: Any) -> int:
     with observer(quiet=given["as_json"]) as watcher:
         watcher.says(_first_line(asked, given["device"]))
         report = tune(asked, watcher)
+    explained = explain_study(report.progress.study, asked.storage) if given["explain"] else None
     if given["as_json"]:
-        print_json(report_json(report))
+        print_json(report_json(report) | explanation_part(explained))
     else:
         print_report(report, asked)
+        if explained:
+            click.echo()
+            print_explanation(explained)
     return INTERRUPTED if report.reason == "interrupted" else 0
 
 
