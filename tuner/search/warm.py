@@ -3,8 +3,8 @@
 The donor's results give a first guess of every configuration's time. The first proposal is the donor's fastest; from
 then on a share of the proposals maximises the expected improvement under that guess, corrected by what has been
 measured here, and the rest is the inner sampler's. The share is the trust: the rank correlation of guess and
-measurement over all trials so far. So a misleading donor is soon left alone, and its trials were not lost on the inner
-sampler.
+measurement over all trials so far; proposals without a new best halve it again and again. So a misleading donor is soon
+left alone, and its trials were not lost on the inner sampler.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from tuner.search.candidates import ABSENT, Candidates, Floats, Indices, Rows
 from tuner.search.gp import JITTER
 from tuner.search.model import Known, Model
 from tuner.search.samplers import Ledger, Sampler
-from tuner.search.surrogate import log_improvement, one_thread
+from tuner.search.surrogate import one_thread
 
 FEWEST = 10  # results a donor needs
 TRUST, WEIGHT = 0.8, 4  # in a donor before anything was measured, and how many trials it takes to outweigh that
+PATIENCE = 5  # proposals of the donor's without a new best that halve its share
 LEAST = 0.4  # trust below which a donor gets no proposal
 POOL = 20_000
 DRAWN, NEAR = 4_000, 10
@@ -36,6 +37,8 @@ class WarmSampler:
         self._guess = dict(zip(self._pool.tolist(), self._model.predict(self._pool).tolist(), strict=True))
         self._seen: dict[int, float] = {}
         self._credit = 1.0  # the first proposal is the donor's
+        self._ours: set[int] = set()
+        self._fruitless = 0
 
     @property
     def left(self) -> int:
@@ -50,11 +53,17 @@ class WarmSampler:
                 self.inner.take(row)
                 self.inner.pending[row] = None
                 ours.append(row)
-            self._credit = min(self._credit + trust, 1.0 + TRUST)
+            self._credit = min(self._credit + trust * 0.5 ** (self._fruitless / PATIENCE), 1.0 + TRUST)
+        self._ours.update(ours)
         return ours + self.inner.propose(count - len(ours))
 
     def observe(self, index: int, seconds: float | None, *, noise: float = 0.0, pruned: bool = False) -> None:
-        if seconds is not None and math.isfinite(seconds) and seconds > 0:
+        good = seconds is not None and math.isfinite(seconds) and seconds > 0
+        if index in self._ours:
+            self._ours.discard(index)
+            better = good and math.log(seconds or 1) < min(self._seen.values(), default=math.inf)
+            self._fruitless = 0 if better else self._fruitless + 1
+        if seconds is not None and good:
             self._seen[index] = math.log(seconds)
         self.inner.observe(index, seconds, noise=noise, pruned=pruned)
 
@@ -85,7 +94,8 @@ class WarmSampler:
         if len(self._seen) < 2:
             return int(free[np.argmin(guess)])
         mean, deviation = self._corrected(free, guess)
-        return int(free[np.argmax(log_improvement(mean, deviation, min(self._seen.values())))])
+        gain = _improvement(mean, deviation, min(self._seen.values()))
+        return int(free[np.argmax(gain) if gain.max() > 0 else np.argmin(mean)])
 
     def _corrected(self, rows: Indices, guess: Floats) -> tuple[Floats, Floats]:
         """Return the guess as a line through the measurements says, and what neighbours were off from that line.
@@ -125,6 +135,14 @@ def warmed(inner: Sampler, donor: Known, seed: int) -> Sampler:
     """Return ``inner`` with a donor's results to begin with."""
     assert isinstance(inner, Ledger)  # as all our samplers are
     return WarmSampler(inner, donor, seed)
+
+
+def _improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """Return the expected improvement below ``best``; 0 where it is too small for a float."""
+    from scipy.special import ndtr
+
+    z = (best - mean) / deviation
+    return np.asarray(deviation * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)))
 
 
 def _line(then: Floats, now: Floats) -> tuple[float, float]:
