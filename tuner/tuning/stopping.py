@@ -40,7 +40,7 @@ def at_floor(options: RunOptions, progress: Progress) -> Stop | None:
     """Stop when the best is as fast as the device's ceilings allow, within the noise."""
     if not near_floor(replace(options, stop_at=1 - NOISE), progress):
         return None
-    return Stop("floor", f"the best is within {NOISE:.0%} of the device's floor; no configuration can be clearly faster")
+    return Stop("floor", f"the best is within {NOISE:.0%} of the device's floor; nothing can be clearly faster")
 
 
 class GainRule:
