@@ -114,7 +114,9 @@ def main() -> None:
             jobs=8,
         )
         handle, _ = loop.open_study(store, space, options, worker.facts)
-        loop.Run(options, clock, worker, space, handle).to_the_end(time.monotonic())
+        run = loop.Run(options, clock, worker, space, handle)
+        run.begin(None)
+        run.to_the_end(time.monotonic())
     steps = [1e3 * (later - earlier) for earlier, later in zip(clock.times, clock.times[1:], strict=False)]
     last = steps[-min(1000, len(steps)) :]
     print(f"{given.sampler}, {len(space):,} configurations, {len(clock.times):,} trials")

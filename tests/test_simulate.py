@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from tuner.errors import UsageError
+from tuner.search.curves import draw
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.simulate import Curve, plot, replay, simulate, summarise, table
+from tuner.search.simulate import Curve, Plan, replay, simulate, summarise, table
 
 Write = Callable[[str, str], Path]
 
@@ -109,6 +110,10 @@ def test_t4_results_are_read_and_a_repeated_one_counts_once(write: Write) -> Non
         ("x,time_ms\n1,inf\n", "line 2: the time is inf ms"),
         ("x,time_ms\n1,nan\n", "line 2: the time is nan ms"),
         ("x,time_ms\n1,fast\n", "line 2: time_ms is 'fast'"),
+        ("# a\n# b\nx,time_ms\n1,2\n1,-3\n", "line 5: the time is -3.0 ms"),
+        ("x,y,time_ms\n1,,2\n", "line 2: y is empty"),
+        ("template,x,time_ms\n,1,2\n", "line 2: template is empty"),
+        ("template,time_ms\na,2\n", "no parameter column"),
         ("x,time_ms\n1,2\n1,3\n", "line 3 repeats the configuration of line 2"),
         ("x,time_ms\n1,2,3\n", "line 2: 2 columns expected"),
         ("x,y,time_ms\n1,2\n", "line 2: 3 columns expected"),
@@ -179,24 +184,13 @@ def test_table_names_each_space_and_the_mean(write: Write) -> None:
     assert "bowl" in table(summary)
     assert "geometric mean" in table(summary)
     assert summarise(load_recorded(path), curves[0]) == summary.scores[0]
-    assert "evaluations" in plot(curves[0])
+    assert "evaluations" in draw(curves[0])
 
 
-@pytest.mark.parametrize(("field", "value"), [("trials", 0), ("batch", 0)])
-def test_zero_trials_or_batch_are_refused(write: Write, field: str, value: int) -> None:
-    given = {"trials": 5, "seed": 0, "batch": 1} | {field: value}
-    with pytest.raises(UsageError, match=f"{field} is 0"):
-        simulate(load_recorded(write("bowl.csv", bowl())), "random", **given)
-
-
-def test_command_prints_json_and_refuses_an_unknown_sampler(write: Write) -> None:
-    path = str(write("bowl.csv", bowl()))
-    command = [sys.executable, "-m", "tuner.search.simulate", path, "--trials", "20", "--seeds", "1"]
-    done = subprocess.run([*command, "--sampler", "grid", "--json"], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["scores"][0]["space"] == "bowl"
-    wrong = subprocess.run([*command, "--sampler", "luck"], capture_output=True, text=True, check=False)
-    assert wrong.returncode == 2
-    assert wrong.stderr == "error: no sampler 'luck'; there are surrogate, tpe, anneal, random, grid\n"
+@pytest.mark.parametrize("field", ["trials", "batch", "seeds"])
+def test_zero_trials_batch_or_seeds_are_refused(field: str) -> None:
+    with pytest.raises(UsageError, match=f"--{field} 0"):
+        Plan(**{field: 0})
 
 
 def test_benchmark_reruns_all_seeds_and_holds_kernels_out(write: Write) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from tuner.cli import catalogue, compare, inspect, results, tuning
+from tuner.cli import catalogue, compare, inspect, results, spaces, tuning
 from tuner.errors import TunerError
 
 INTERRUPTED = 130
@@ -26,7 +26,14 @@ def cli() -> None:
     """
 
 
-for _command in (*tuning.COMMANDS, *results.COMMANDS, *compare.COMMANDS, *catalogue.COMMANDS, *inspect.COMMANDS):
+for _command in (
+    *tuning.COMMANDS,
+    *results.COMMANDS,
+    *compare.COMMANDS,
+    *spaces.COMMANDS,
+    *catalogue.COMMANDS,
+    *inspect.COMMANDS,
+):
     cli.add_command(_command)
 
 

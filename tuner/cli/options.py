@@ -31,6 +31,7 @@ storage = click.option(
     "--storage", default=DEFAULT_STORAGE, show_default=True, metavar="URL", help="Where studies are kept: path or URL."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
+explain = click.option("--explain", is_flag=True, help="Say which parameters matter, and how well a model predicts.")
 device = click.option(
     "--device", default="auto", show_default=True, metavar="NAME", help="auto, cpu, cuda, cuda:N or opencl:N."
 )
@@ -50,6 +51,13 @@ templates = click.option(
     multiple=True,
     metavar="NAME|PATH",
     help="Tune this template only (repeatable); a path names your own .py beside its .cu.",
+)
+
+only = click.option(
+    "--only",
+    multiple=True,
+    metavar="CHOICES",
+    help='Keep to some choices: "TILE_W=1,2,4 STAGING=plain", or template=NAME.',
 )
 
 

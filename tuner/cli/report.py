@@ -19,6 +19,7 @@ from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
 REASONS = {
     "trials": "all trials asked for are done",
     "time": "the time is up",
+    "gain": "enough found",
     "floor": "the best has reached the share of the floor asked for",
     "exhausted": "space exhausted: every valid configuration has been tried",
     "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
@@ -33,6 +34,8 @@ def print_report(report: Report, asked: RunOptions) -> None:
         f"{REASONS[report.reason]}; {plural(progress.done, 'new trial')} of {progress.space:,} valid configurations, "
         f"{progress.known:,} known before" + (f", {progress.reused:,} from other studies" if progress.reused else "")
     )
+    for line in report.stopped:
+        echo_wrapped(line)
     if report.best:
         _print_best(report)
     if report.baselines:
@@ -212,6 +215,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "outcomes": dict(progress.outcomes),
         "foreseen": foreseen_json(report.foreseen, report.winner),
         "health": list(report.health),
+        "stopped": list(report.stopped),
         "seconds": {
             "total": report.costs.total,
             "prepare": report.costs.prepare,

@@ -11,6 +11,7 @@ from tuner.cli import options
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
+    from tuner.explain import Explanation
     from tuner.results import Result
     from tuner.storage import StudyHandle, StudySummary
     from tuner.tuning import Progress
@@ -91,10 +92,12 @@ def _summary_json(study: StudySummary) -> dict[str, Any]:
 @click.argument("study")
 @click.option("--failures", is_flag=True, help="Show the trials that failed, with their full text.")
 @click.option("--top", default=10, show_default=True, metavar="N", help="How many of the best to show.")
+@options.explain
 @options.storage
 @options.as_json
-def show(study: str, failures: bool, top: int, storage: str, as_json: bool) -> None:
+def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> None:
     """Show a study (its name, or its layer for the newest): the best trials, the baselines, the failures."""
+    from tuner.cli.explain import explanation_part, print_explanation
     from tuner.cli.text import print_json
     from tuner.storage import Store
 
@@ -102,12 +105,22 @@ def show(study: str, failures: bool, top: int, storage: str, as_json: bool) -> N
         handle = store.find_study(study)
         results = handle.numbered()
         progress = _progress(handle, list(results.values()))
-        if as_json:
-            print_json(_study_json(handle, progress, results))
+        explained = _explained(handle, list(results.values())) if given["explain"] else None
+        if given["as_json"]:
+            print_json(_study_json(handle, progress, results) | explanation_part(explained))
         elif failures:
             _show_failures(handle, results)
         else:
             _show_best(handle, progress, results, top)
+            if explained:
+                click.echo()
+                print_explanation(explained)
+
+
+def _explained(handle: StudyHandle, results: list[Result]) -> Explanation:
+    from tuner.explain import explain
+
+    return explain(handle.name, results, handle.choices)
 
 
 def _progress(handle: StudyHandle, results: list[Result]) -> Progress:

@@ -21,10 +21,19 @@ INTERRUPTED = 130
 @click.option("--batch", type=int, metavar="B", help="Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.")
 @options.templates
 @options.precision
+@options.only
 @click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
 @click.option("--time", "seconds", type=options.duration, metavar="60s", help="Stop searching after this long.")
 @click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
+@click.option("--stop", metavar="auto|off", help="Stop at the floor, or when more would gain less than the noise.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
+@click.option(
+    "--warm-start",
+    default="auto",
+    show_default=True,
+    metavar="auto|off|STUDY",
+    help="Begin with results of this layer elsewhere or of a sibling.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds propose equal configurations.")
 @options.storage
 @options.data
@@ -32,13 +41,15 @@ INTERRUPTED = 130
 @click.option("--trial-timeout", type=options.duration, metavar="30s", help="Limit of one trial.")
 @click.option("--compile-timeout", type=options.duration, metavar="60s", help="Limit of one compilation.")
 @click.option("--warm-l2", is_flag=True, help="Do not flush the cache between launches.")
+@options.explain
 @options.as_json
 def run(**given: Any) -> int:
     """Tune a layer: search, check, time, and name the fastest correct configuration.
 
-    Stops after about a minute unless --trials or --time say otherwise. Run it again to go on: nothing is measured
-    twice. Ctrl-C stops early and keeps everything.
+    Without --trials and --time it stops by itself (--stop auto), after a minute and a half of searching at most. Run it
+    again to go on: nothing is measured twice. Ctrl-C stops early and keeps everything.
     """
+    from tuner.cli.explain import explain_study, explanation_part, print_explanation
     from tuner.cli.live import observer
     from tuner.cli.report import print_report, report_json
     from tuner.cli.text import print_json
@@ -48,10 +59,14 @@ def run(**given: Any) -> int:
     with observer(quiet=given["as_json"]) as watcher:
         watcher.says(_first_line(asked, given["device"]))
         report = tune(asked, watcher)
+    explained = explain_study(report.progress.study, asked.storage) if given["explain"] else None
     if given["as_json"]:
-        print_json(report_json(report))
+        print_json(report_json(report) | explanation_part(explained))
     else:
         print_report(report, asked)
+        if explained:
+            click.echo()
+            print_explanation(explained)
     return INTERRUPTED if report.reason == "interrupted" else 0
 
 
@@ -59,7 +74,9 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     from tuner.devices import check_name, resolve
     from tuner.layers import find_layer
     from tuner.protocol import Protocol
-    from tuner.tuning.options import DEFAULT_SECONDS, RunOptions, default_batch
+    from tuner.restriction import Restriction
+    from tuner.storage.rows import choices_of_templates
+    from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF, RunOptions, default_batch
 
     layer = find_layer(given["layer"], given["batch"])
     sampler = _sampler(given["sampler"])
@@ -79,7 +96,10 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         sampler=sampler,
         precision=options.checked_precision(given["precision"]),
         seed=given["seed"],
+        only=Restriction.parse(given["only"], choices_of_templates(templates)),
         seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
+        stop=given["stop"] or (AUTO if unbounded else OFF),
+        warm_start=given["warm_start"],
         protocol=Protocol(warm_l2=given["warm_l2"]),
         **extra,
     )

@@ -1,7 +1,8 @@
 """Recorded spaces: every configuration of a kernel with its measured time, read from three kinds of file.
 
-- ``NAME.csv`` or ``NAME.csv.gz``: a column per parameter, then ``time_ms`` (empty for a failure) and optionally
-  ``status``, ``rel_std`` and ``compile_ms``.
+- ``NAME.csv`` or ``NAME.csv.gz``: lines of comment that begin with ``#``, then a column per parameter, ``time_ms``
+  (empty for a failure) and optionally ``status`` (``pruned``: the time is a lower bound), ``rel_std``,
+  ``compile_ms`` and ``samples_ms``. With a column ``template``, an empty cell is a parameter that it does not have.
 - A Kernel Tuner cache file, closed or still open (its last line ends with a comma).
 - A T4 results file, as Kernel Tuner's ``store_output_file`` writes it.
 """
@@ -10,38 +11,24 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
-import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tuner.errors import UsageError
-from tuner.search.candidates import Axis, Candidates, Floats, Rows
+from tuner.search.candidates import ABSENT, Axis, Candidates, Floats, Rows
+from tuner.search.foreign import Record, Value, from_json
 
-Value = int | float | str
-_EXTRA = ("time_ms", "status", "rel_std", "compile_ms")
-_KERNEL_TUNER_FAILURE = 1e19  # older cache files have 1e20 for a failure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One line of a recording; ``where`` names it in messages.
-
-    Attributes:
-        milliseconds: None for a failure.
-        noise: Relative standard deviation of the runs behind the mean.
-    """
-
-    where: str
-    values: tuple[tuple[str, Value], ...]
-    milliseconds: float | None
-    noise: float = 0.0
-    compile_seconds: float = 0.0
+RESULT_COLUMNS: Final = ("time_ms", "status", "rel_std", "compile_ms", "samples_ms")
+TEMPLATE: Final = "template"
+PRUNED: Final = "pruned"
+COMMENT: Final = "#"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +40,7 @@ class Recorded:
         measured: What a search is told; the truth unless noise was asked for.
         noise: Relative standard deviation of each candidate's runs.
         compile_seconds: What each candidate took to compile; 0 where it was not recorded.
+        pruned: Whose time is only a lower bound.
     """
 
     name: str
@@ -61,6 +49,7 @@ class Recorded:
     measured: Floats
     noise: Floats
     compile_seconds: Floats
+    pruned: npt.NDArray[np.bool_]
 
     @property
     def best(self) -> float:
@@ -93,7 +82,7 @@ def load_recorded(path: Path) -> Recorded:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise UsageError(f"recorded space {path}: cannot be read: {error}") from None
     stem = path.name.removesuffix(".gz")
-    records = _from_csv(text) if stem.endswith(".csv") else _from_json(text, path)
+    records = _from_csv(text) if stem.endswith(".csv") else from_json(text, path)
     try:
         return _assemble(stem.rsplit(".", 1)[0], list(records))
     except UsageError as error:
@@ -101,23 +90,29 @@ def load_recorded(path: Path) -> Recorded:
 
 
 def _from_csv(text: str) -> Iterator[Record]:
-    reader = csv.DictReader(io.StringIO(text))
+    lines = text.splitlines()
+    comments = sum(1 for _ in takewhile(lambda line: line.startswith(COMMENT), lines))
+    reader = csv.DictReader(lines[comments:])
     columns = list(reader.fieldnames or [])
     if "time_ms" not in columns:
         raise UsageError(f"no column time_ms among {', '.join(columns) or 'none'}; it holds the time, empty if failed")
-    parameters = [column for column in columns if column not in _EXTRA]
-    if not parameters:
+    parameters = [column for column in columns if column not in RESULT_COLUMNS]
+    if not set(parameters) - {TEMPLATE}:
         raise UsageError("no parameter column; there is one for each parameter beside time_ms")
-    for number, row in enumerate(reader, start=2):
+    for number, row in enumerate(reader, start=comments + 2):
         where = f"line {number}"
         if None in row or None in row.values():
             raise UsageError(f"{where}: {len(columns)} columns expected, one for each name in the first line")
+        empty = next((name for name in parameters if not row[name]), None)
+        if empty and (empty == TEMPLATE or TEMPLATE not in parameters):
+            raise UsageError(f"{where}: {empty} is empty; every parameter has a value")
         yield Record(
             where=where,
-            values=tuple((name, _value(row[name])) for name in parameters),
+            values=tuple((name, _value(row[name]) if row[name] else None) for name in parameters),
             milliseconds=_number(row["time_ms"], where, "time_ms") if row["time_ms"].strip() else None,
             noise=_number(row.get("rel_std") or "0", where, "rel_std"),
             compile_seconds=_number(row.get("compile_ms") or "0", where, "compile_ms") / 1e3,
+            pruned=row.get("status") == PRUNED,
         )
 
 
@@ -137,92 +132,11 @@ def _value(text: str) -> Value:
     return text
 
 
-def _from_json(text: str, path: Path) -> Iterator[Record]:
-    try:
-        content = json.loads(text)
-    except ValueError:
-        try:
-            content = json.loads(text.rstrip().rstrip(",") + "}}")  # a cache file that was never closed
-        except ValueError as error:
-            raise UsageError(f"recorded space {path}: neither CSV nor JSON: {error}") from None
-    match content:
-        case {"cache": dict(cache), "tune_params_keys": list(names)}:
-            return _from_cache(cache, names)
-        case {"results": list(results)}:
-            return _from_t4(results)
-    raise UsageError(
-        f"recorded space {path}: no recording in it; a Kernel Tuner cache has 'cache' and 'tune_params_keys', "
-        "a T4 file 'results'; of the CSV form give the .csv or .csv.gz"
-    )
-
-
-def _from_cache(cache: dict[str, Any], names: list[str]) -> Iterator[Record]:
-    """Read a cache's entries; what its constraints excluded is no part of the space."""
-    for key, entry in cache.items():
-        where = f"entry {key}"
-        time = entry.get("time")
-        if time == "InvalidConfig":
-            continue
-        if any(name not in entry for name in names):
-            raise UsageError(f"{where}: parameters missing; expected {', '.join(names)}")
-        failed = not isinstance(time, int | float) or time > _KERNEL_TUNER_FAILURE
-        yield Record(
-            where=where,
-            values=tuple((name, _plain(entry[name])) for name in names),
-            milliseconds=None if failed else float(time),
-            noise=_spread(entry.get("times") or ()),
-            compile_seconds=float(entry.get("compile_time") or 0) / 1e3,
-        )
-
-
-def _from_t4(results: list[Any]) -> Iterator[Record]:
-    """Read results in order; of a configuration that was tried more than once the first counts."""
-    known = set()
-    for number, result in enumerate(results):
-        where = f"result {number}"
-        try:
-            values = tuple((name, _plain(value)) for name, value in result["configuration"].items())
-            validity, times = result["invalidity"], result.get("times") or {}
-        except (KeyError, TypeError, AttributeError):
-            raise UsageError(f"{where}: not a T4 result; configuration and invalidity are expected") from None
-        if validity == "constraints" or values in known:
-            continue
-        known.add(values)
-        runs = [float(run) for run in times.get("runtimes") or ()]
-        yield Record(
-            where=where,
-            values=values,
-            milliseconds=_t4_time(result, runs, where) if validity == "correct" else None,
-            noise=_spread(runs),
-            compile_seconds=float(times.get("compilation") or times.get("compilation_time") or 0) / 1e3,
-        )
-
-
-def _t4_time(result: dict[str, Any], runs: list[float], where: str) -> float:
-    for measurement in result.get("measurements") or ():
-        if measurement.get("name") == "time" and isinstance(measurement.get("value"), int | float):
-            return float(measurement["value"])
-    if not runs:
-        raise UsageError(f"{where}: correct, but without a measurement named time and without runtimes")
-    return sum(runs) / len(runs)
-
-
-def _plain(value: Any) -> Value:
-    if isinstance(value, bool):
-        return int(value)
-    return value if isinstance(value, int | float | str) else json.dumps(value)
-
-
-def _spread(runs: Iterable[float]) -> float:
-    values = np.array([run for run in runs if isinstance(run, int | float)], dtype=float)
-    return float(values.std() / values.mean()) if len(values) > 1 and values.mean() > 0 else 0.0
-
-
 def _assemble(name: str, records: list[Record]) -> Recorded:
     if not records:
         raise UsageError("no configurations")
     names = [parameter for parameter, _ in records[0].values]
-    known: dict[tuple[tuple[str, Value], ...], str] = {}
+    known: dict[tuple[tuple[str, Value | None], ...], str] = {}
     for record in records:
         time = record.milliseconds
         if time is not None and not (math.isfinite(time) and time > 0):
@@ -244,19 +158,30 @@ def _assemble(name: str, records: list[Record]) -> Recorded:
         measured=seconds,
         noise=np.array([record.noise for record in records]),
         compile_seconds=np.array([record.compile_seconds for record in records]),
+        pruned=np.array([record.pruned for record in records]),
     )
 
 
-def _candidates(names: list[str], rows: list[list[Value]]) -> Candidates:
-    axes = []
-    choices: Rows = np.zeros((len(rows), len(names)), dtype=np.uint8)
-    for column, name in enumerate(names):
-        values = [row[column] for row in rows]
-        if any(isinstance(value, str) for value in values):
-            values = [str(value) for value in values]
-        axis = Axis(name, tuple(dict.fromkeys(values)) if isinstance(values[0], str) else tuple(sorted(set(values))))
-        position = {value: index for index, value in enumerate(axis.choices)}
-        choices[:, column] = [position[value] for value in values]
-        axes.append(axis)
-    groups = np.zeros(len(rows), dtype=np.uint8)
-    return Candidates(axes=tuple(axes), choices=choices, groups=groups, names=("recorded",))
+def _candidates(names: list[str], rows: list[list[Value | None]]) -> Candidates:
+    """Lay out the parameters' columns; one named ``template`` tells the templates apart."""
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    templates = [str(value) for value in columns.pop(TEMPLATE, ("recorded",) * len(rows))]
+    known = list(dict.fromkeys(templates))
+    axes = tuple(Axis(name, _choices(values)) for name, values in columns.items())
+    choices: Rows = np.full((len(rows), len(axes)), ABSENT, dtype=np.uint8)
+    for column, (axis, values) in enumerate(zip(axes, columns.values(), strict=True)):
+        position = {choice: index for index, choice in enumerate(axis.choices)}
+        words = isinstance(axis.choices[0], str)
+        for row, value in enumerate(values):
+            if value is not None:
+                choices[row, column] = position[str(value) if words else value]
+    groups = np.array([known.index(name) for name in templates], dtype=np.uint8)
+    return Candidates(axes=axes, choices=choices, groups=groups, names=tuple(known))
+
+
+def _choices(values: tuple[Value | None, ...]) -> tuple[Value, ...]:
+    """Return a parameter's choices: numbers ascending, words as they come; all as words if one of them is."""
+    given = [value for value in dict.fromkeys(values) if value is not None]
+    if any(isinstance(value, str) for value in given):
+        return tuple(dict.fromkeys(str(value) for value in given))
+    return tuple(sorted(given, key=float))

@@ -1,10 +1,10 @@
-"""Replay recorded spaces, and count the evaluations a sampler needs: ``python -m tuner.search.simulate SPACE...``."""
+"""Replay recorded spaces, and count the evaluations a sampler needs: the work of ``tune simulate``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -12,11 +12,42 @@ from statistics import geometric_mean, median
 import numpy as np
 
 from tuner.errors import UsageError
-from tuner.search.candidates import Floats
+from tuner.search.candidates import Floats, Indices
+from tuner.search.model import Known
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.samplers import make_sampler
+from tuner.search.samplers import SAMPLERS, Sampler, make_sampler
+from tuner.search.warm import FEWEST, transfer, warmed
 
 CHECKPOINTS = (20, 50, 100, 200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which searches to make of each space.
+
+    Attributes:
+        seeds: How many: 0, 1, ...
+        batch: Proposals out at once.
+        noise: Tell each search times as it would have measured them; the truth is judged.
+        donor: A recording whose results each search begins with.
+
+    Raises:
+        UsageError: Nothing to do, or an unknown sampler.
+    """
+
+    sampler: str = SAMPLERS[0]
+    trials: int = 200
+    seeds: int = 5
+    batch: int = 1
+    noise: bool = False
+    donor: Recorded | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "seeds", "batch"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name} {getattr(self, name)}: nothing to replay; at least 1 is needed")
+        if self.sampler not in SAMPLERS:
+            raise UsageError(f"sampler '{self.sampler}' is unknown; there are: {', '.join(SAMPLERS)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +57,21 @@ class Curve:
     Attributes:
         ratios: Best time so far over the optimum after each evaluation; infinite before the first success.
         proposals: Wall seconds of each proposal; a batch's are shared out evenly.
+        compiling: Seconds spent compiling up to each proposal; all 0 where the recording does not say.
     """
 
     ratios: Floats
     proposals: Floats
+    compiling: Floats = field(default_factory=lambda: np.zeros(1))
 
     def reaches(self, share: float) -> int:
         """Return after how many evaluations the best is within ``share`` of the optimum; one past the last if never."""
         within = self.ratios <= 1 + share
         return int(np.argmax(within)) + 1 if within.any() else len(self.ratios) + 1
+
+    def compiled(self, share: float) -> float:
+        """Return the seconds of compiling until then, or of the whole search if never."""
+        return float(self.compiling[min(self.reaches(share), len(self.compiling)) - 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +83,7 @@ class Score:
         ratios: Mean best over optimum at each of ``checkpoints``.
         found: Share of the seeds within 1% at the end.
         proposal_ms, worst_ms: Median and largest wall time of a proposal.
+        compile_s: Median seconds of compiling to within 1%, one at a time; 0 where it was not recorded.
     """
 
     space: str
@@ -56,6 +94,7 @@ class Score:
     found: float
     proposal_ms: float
     worst_ms: float
+    compile_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,27 +124,34 @@ def simulate(space: Recorded, sampler: str, trials: int, seed: int, batch: int =
     """Search a recorded space; what comes after its optimum is not replayed.
 
     Raises:
-        UsageError: An unknown sampler, or fewer than one trial or proposal at a time.
+        UsageError: An unknown sampler.
     """
-    for name, number in (("trials", trials), ("batch", batch)):
-        if number < 1:
-            raise UsageError(f"{name} is {number}; at least 1 is needed")
-    searcher = make_sampler(sampler, space.candidates, seed)
-    times: list[float] = []
+    return search(space, make_sampler(sampler, space.candidates, seed), trials, batch)
+
+
+def search(space: Recorded, sampler: Sampler, trials: int, batch: int = 1) -> Curve:
+    """Serve a sampler with the results of a recorded space until its optimum was found."""
+    tried: list[int] = []
     proposals: list[float] = []
-    while len(times) < trials and space.best not in times:
+    while len(tried) < trials and space.best not in space.seconds[tried]:
         started = time.perf_counter()
-        rows = searcher.propose(min(batch, trials - len(times)))
+        rows = sampler.propose(min(batch, trials - len(tried)))
         if not rows:
             break
         proposals += [(time.perf_counter() - started) / len(rows)] * len(rows)
-        times += space.seconds[rows].tolist()
+        tried += rows
         for row in rows:
-            measured = float(space.measured[row])
-            searcher.observe(row, None if np.isnan(measured) else measured, noise=float(space.told_noise[row]))
-    reached = np.minimum.accumulate(np.nan_to_num(np.array(times), nan=np.inf))
-    ratios = np.concatenate([reached, np.full(trials - len(times), reached[-1])]) / space.best
-    return Curve(ratios=ratios, proposals=np.array(proposals))
+            _tell(sampler, space, row)
+    reached = np.minimum.accumulate(np.nan_to_num(space.seconds[tried], nan=np.inf))
+    ratios = np.concatenate([reached, np.full(trials - len(tried), reached[-1])]) / space.best
+    compiling = np.cumsum(space.compile_seconds[tried])
+    return Curve(ratios=ratios, proposals=np.array(proposals), compiling=compiling)
+
+
+def _tell(sampler: Sampler, space: Recorded, row: int) -> None:
+    measured = float(space.measured[row])
+    seconds = None if np.isnan(measured) else measured
+    sampler.observe(row, seconds, noise=float(space.told_noise[row]), pruned=bool(space.pruned[row]))
 
 
 def summarise(space: Recorded, curves: Sequence[Curve]) -> Score:
@@ -122,82 +168,79 @@ def summarise(space: Recorded, curves: Sequence[Curve]) -> Score:
         found=float(np.mean([curve.ratios[-1] <= 1.01 for curve in curves])),
         proposal_ms=float(np.median(proposals)),
         worst_ms=float(proposals.max()),
+        compile_s=float(median(curve.compiled(0.01) for curve in curves)),
     )
 
 
-def table(summary: Summary) -> str:
+def table(summary: Summary, compile_times: bool = False) -> str:
     """Return the scores as aligned text, the geometric means last."""
     width = max(len("geometric mean"), *(len(score.space) for score in summary.scores))
     points = summary.scores[0].checkpoints
     head = (
         f"{'space':{width}}  to 5%  to 1%  " + "".join(f"  at {point:<3}" for point in points) + "  found     ms  worst"
     )
-    lines = [f"{summary.sampler}, {summary.seeds} seeds, {summary.trials} trials, {summary.batch} at a time", head]
+    lines = [f"{summary.sampler}, {summary.seeds} seeds, {summary.trials} trials, {summary.batch} at a time"]
+    lines.append(head + "  compile s" * compile_times)
     for score in summary.scores:
         ratios = "".join(f"  {ratio:6.3f}" for ratio in score.ratios)
         lines.append(
             f"{score.space:{width}} {score.to_5:6.1f} {score.to_1:6.1f}  {ratios}"
             f"   {score.found:4.0%} {score.proposal_ms:6.1f} {score.worst_ms:6.0f}"
+            + f"  {score.compile_s:9.1f}"
+            * compile_times
         )
     ratios = "".join(f"  {ratio:6.3f}" for ratio in summary.ratios)
     lines.append(f"{'geometric mean':{width}} {summary.to_5:6.1f} {summary.to_1:6.1f}  {ratios}   (ratios: mean)")
     return "\n".join(lines)
 
 
-def plot(curves: Sequence[Curve], width: int = 60, height: int = 10) -> str:
-    """Draw the median best-so-far curve: ratio to the optimum over evaluations."""
-    ratios = np.minimum(np.median(np.stack([curve.ratios for curve in curves]), axis=0), 1e3)
-    columns = np.linspace(0, len(ratios) - 1, min(width, len(ratios))).astype(int)
-    levels = np.linspace(max(1.05, min(3.0, float(ratios[0]))), 1.0, height)
-    rows = []
-    for level, below in zip(levels, [*levels[1:], 0.0], strict=True):
-        marks = "".join("*" if below < min(ratio, levels[0]) <= level else " " for ratio in ratios[columns])
-        rows.append(f"{level:6.2f} |{marks}".rstrip())
-    return "\n".join([*rows, f"{'':6} +{'-' * len(columns)}", f"{'':8}1{len(ratios):>{len(columns) - 1}} evaluations"])
-
-
 def replay(
     paths: Sequence[Path], sampler: str, trials: int, seeds: int, batch: int
 ) -> tuple[Summary, list[list[Curve]]]:
     """Run a sampler on several recordings with the seeds 0, 1, ..."""
-    if seeds < 1:
-        raise UsageError(f"seeds is {seeds}; at least 1 is needed")
-    spaces = [load_recorded(path) for path in paths]
-    curves = [[simulate(space, sampler, trials, seed, batch) for seed in range(seeds)] for space in spaces]
+    plan = Plan(sampler=sampler, trials=trials, seeds=seeds, batch=batch)
+    return follow(plan, [load_recorded(path) for path in paths])
+
+
+def follow(plan: Plan, spaces: Sequence[Recorded]) -> tuple[Summary, list[list[Curve]]]:
+    """Make the searches of a plan on each space.
+
+    Raises:
+        UsageError: The plan's donor has nothing in common with a space.
+    """
+    curves = []
+    for space in spaces:
+        donor = None if plan.donor is None else donated(plan.donor, space)
+        curves.append([_one(plan, space, donor, seed) for seed in range(plan.seeds)])
     scores = tuple(summarise(space, runs) for space, runs in zip(spaces, curves, strict=True))
-    return Summary(sampler=sampler, trials=trials, seeds=seeds, batch=batch, scores=scores), curves
+    summary = Summary(sampler=plan.sampler, trials=plan.trials, seeds=plan.seeds, batch=plan.batch, scores=scores)
+    return summary, curves
 
 
-def main() -> None:
-    """Parse the command line, replay, and print the table or JSON."""
-    import argparse
-    import dataclasses
-    import json
-    import sys
-
-    parser = argparse.ArgumentParser(prog="python -m tuner.search.simulate", description=main.__doc__)
-    parser.add_argument("spaces", nargs="+", type=Path, metavar="SPACE")
-    parser.add_argument("--sampler", default="surrogate")
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--plot", action="store_true")
-    given = parser.parse_args()
-    try:
-        summary, curves = replay(given.spaces, given.sampler, given.trials, given.seeds, given.batch)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_code) from None
-    if given.json:
-        means = {"to_5": summary.to_5, "to_1": summary.to_1, "ratios": summary.ratios}
-        print(json.dumps({**dataclasses.asdict(summary), "geometric_mean": means}))
-        return
-    print(table(summary))
-    if given.plot:
-        for score, runs in zip(summary.scores, curves, strict=True):
-            print(f"\n{score.space}\n{plot(runs)}")
+def _one(plan: Plan, space: Recorded, donor: Known | None, seed: int) -> Curve:
+    sampler = make_sampler(plan.sampler, space.candidates, seed)
+    if donor is not None:
+        sampler = warmed(sampler, donor, seed)
+    return search(space.noisy(seed) if plan.noise else space, sampler, plan.trials, plan.batch)
 
 
-if __name__ == "__main__":
-    main()
+def donated(donor: Recorded, space: Recorded) -> Known:
+    """Return a recording's results by the rows of another space.
+
+    Raises:
+        UsageError: Too few of its configurations are there.
+    """
+    found = transfer(donor.candidates, measured_rows(donor, np.arange(len(donor.candidates))), space.candidates)
+    if len(found) < FEWEST:
+        raise UsageError(
+            f"donor {donor.name}: {len(found)} of its {len(donor.candidates):,} configurations are in {space.name}; at "
+            f"least {FEWEST} are needed, so give one of the same kernel"
+        )
+    return found
+
+
+def measured_rows(space: Recorded, rows: Indices) -> Known:
+    """Return the results of some rows, without the failures."""
+    good = rows[~np.isnan(space.seconds[rows])]
+    variances = space.noise[good] ** 2 + 0.01 * space.pruned[good]
+    return Known(rows=good, values=np.log(space.seconds[good]), variances=variances)

@@ -176,13 +176,17 @@ class StudyHandle:
             )
             return environment_of(row) if row else self.environment
 
-    def note(self, text: str | None = None) -> None:
-        """Set the study's note in the dashboard; without a text, the usual one with the counts and the best so far."""
+    def note(self, text: str | None = None, more: str = "") -> None:
+        """Set the study's note in the dashboard; without a text, the usual one with the counts and the best so far.
+
+        Args:
+            more: What to append to it.
+        """
         if text is None:
             best = self.best() or self.best(confirmed_only=False)
             text = notes.explain(self.key, self.environment, self.counts(), best)
         with self.database.writing() as connection:
-            notes.write_note(connection, self.optuna_id, text)
+            notes.write_note(connection, self.optuna_id, text + (more and f"\n{more}"))
 
     def read_note(self) -> str:
         with self.database.reading() as session:

@@ -10,11 +10,13 @@ from tuner.errors import UsageError
 from tuner.layers import FULL_BATCH, ConvLayer
 from tuner.protocol import BenchSpec, Protocol
 from tuner.reference import Precision
+from tuner.restriction import Restriction
 from tuner.templates import KernelTemplate
 
 CPU_SECONDS = 0.05  # a launch on the CPU should stay near this
 CPU_PLAIN_FLOPS = 3.4e9  # what a naive kernel reaches on two cores
-DEFAULT_SECONDS = 60.0
+DEFAULT_SECONDS = 90.0
+AUTO, OFF = "auto", "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,9 @@ class RunOptions:
         trials: New evaluations at most; None: no limit.
         seconds: Wall-clock seconds of searching at most; None: no limit.
         stop_at: Share of the floor at which the search ends; None: never.
+        only: Which part of the space this run searches; the study is that of the whole.
+        stop: ``auto`` also ends the search at the floor, or when more of it would gain less than the noise.
+        warm_start: ``auto``, ``off``, or the study whose results say where to begin.
         jobs: Compiling processes.
         trial_timeout, compile_timeout: Seconds; None for the rules' own.
     """
@@ -36,9 +41,12 @@ class RunOptions:
     storage: str
     sampler: str
     seed: int = 0
+    only: Restriction = field(default_factory=Restriction)
     trials: int | None = None
     seconds: float | None = None
     stop_at: float | None = None
+    stop: str = OFF
+    warm_start: str = OFF
     jobs: int = os.cpu_count() or 1
     trial_timeout: float | None = None
     compile_timeout: float | None = None
@@ -52,6 +60,8 @@ class RunOptions:
                 raise UsageError(f"{name} {value}: nothing could be measured; give a number above 0")
         if self.stop_at is not None and not 0 < self.stop_at <= 1:
             raise UsageError(f"--stop-at {self.stop_at}: not a share of the floor; give more than 0 and at most 1")
+        if self.stop not in (AUTO, OFF):
+            raise UsageError(f"--stop '{self.stop}' is unknown; there are: {AUTO}, {OFF}")
         for name, limit in (("--trial-timeout", self.trial_timeout), ("--compile-timeout", self.compile_timeout)):
             if limit is not None and limit <= 0:
                 raise UsageError(f"{name} {limit}: no trial could end in time; give seconds above 0")

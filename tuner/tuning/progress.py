@@ -85,7 +85,8 @@ class Report:
     """How a run ended.
 
     Attributes:
-        reason: Why it stopped: ``trials``, ``time``, ``floor``, ``exhausted``, ``interrupted``.
+        reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``, ``gain``, ``floor``.
+        stopped: Lines on why it stopped by itself, and what is left unexplored.
         best: The five best, the winner first; those within the noise of it are ``tied``.
         baselines: Every named baseline that was measured, in the templates' order.
         failed: Results of this run that are not ``ok``.
@@ -104,6 +105,7 @@ class Report:
     tolerance: float | None = None
     agreement: Agreement | None = None
     foreseen: Foreseen = field(default_factory=Foreseen)
+    stopped: tuple[str, ...] = ()
 
     @property
     def winner(self) -> Result | None:

@@ -17,11 +17,13 @@ from tuner.protocol import BenchFacts, Task, Verdict, ragged_batches
 from tuner.render import Rendered, render
 from tuner.results import Result
 from tuner.search.candidates import Candidates
-from tuner.search.samplers import make_sampler
+from tuner.search.samplers import Sampler, make_sampler
+from tuner.search.warm import warmed
 from tuner.space import Space, enumerate_space
 from tuner.storage import LAUNCH, Store, StudyHandle, Writer, foresee
 from tuner.templates import Configuration
 from tuner.tuning.carry import carry_over
+from tuner.tuning.donors import Donor, find_donor
 from tuner.tuning.fingerprint import fingerprint, study_key
 from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.foresight import Foresight
@@ -29,6 +31,7 @@ from tuner.tuning.heats import settle, task_of
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
+from tuner.tuning.stopping import Stopping
 from tuner.tuning.supply import Supply
 from tuner.worker import Worker
 
@@ -54,11 +57,17 @@ def tune(options: RunOptions, observer: Observer) -> Report:
         space = enumerate_space(options.templates, options.layer, worker.facts.limits)
         if not len(space):
             raise UsageError(f"layer {options.layer.name}: no template has a valid configuration on {options.device}")
+        searched = options.only.of(space)
         with Store.open(options.storage) as store:
             handle, news = open_study(store, space, options, worker.facts)
+            if options.only:
+                news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
+            if donor := find_donor(store, handle, searched, options):
+                news.append(str(donor))
             for line in news:
                 observer.says(line)
             run = Run(options, observer, worker, space, handle)
+            run.begin(donor)
             run.costs.prepare = time.monotonic() - started
             return run.to_the_end(started)
 
@@ -88,7 +97,7 @@ class Run:
         self, options: RunOptions, observer: Observer, worker: Worker, space: Space, handle: StudyHandle
     ) -> None:
         self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
-        self.facts = worker.facts
+        self.facts, self.searched = worker.facts, options.only.of(space)
         self._canaries = worker.health()
         known, drift = as_of_now(handle.results(), self._canaries)
         self.results = {result.configuration.key: result for result in known}
@@ -100,7 +109,7 @@ class Run:
             study=handle.name,
             layer=options.layer,
             environment=self.facts.environment,
-            space=len(space),
+            space=len(self.searched),
             trials=options.trials,
             seconds=options.seconds,
             precision=options.precision,
@@ -109,13 +118,19 @@ class Run:
         )
         for result in self.results.values():
             self._note_best(result)
-        candidates = Candidates.of(space)
-        self.foresight = Foresight(space, candidates)
-        sampler = make_sampler(options.sampler, candidates, options.seed)
-        self.supply = Supply(space, sampler, self.foresight, handle, self.results.values())
+        self.stopping = Stopping(self.searched, options)
         self.pending: deque[_Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self._unshown: deque[Result] = deque()
+
+    def begin(self, donor: Donor | None) -> None:
+        """Set up where configurations come from."""
+        candidates = Candidates.of(self.searched)
+        sampler: Sampler = make_sampler(self.options.sampler, candidates, self.options.seed)
+        if donor:
+            sampler = warmed(sampler, donor.known, self.options.seed)
+        self.foresight = Foresight(self.searched, candidates)
+        self.supply = Supply(self.searched, sampler, self.foresight, self.handle, self.results.values())
 
     def to_the_end(self, started: float) -> Report:
         """Search, try the suspects, settle the winner, and report."""
@@ -143,6 +158,7 @@ class Run:
             tolerance=self.facts.tolerance,
             agreement=agreement,
             foreseen=self.foresight.foreseen,
+            stopped=self.stopping.lines(self.results),
         )
 
     def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
@@ -174,7 +190,7 @@ class Run:
             if not self.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
             for candidate in self._compiled():
-                if self._budget_spent() in ("time", "interrupted", "floor"):
+                if self._budget_spent() not in ("", "trials"):
                     break
                 self._finish(candidate)
         return reason
@@ -187,7 +203,9 @@ class Run:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
             return "trials"
-        return "floor" if near_floor(self.options, self.progress) else ""
+        if near_floor(self.options, self.progress):
+            return "floor"
+        return self.stopping.ask(self.progress, self.results)
 
     def _fill(self) -> None:
         """Keep the compilers busy: claim what the supply gives, and submit it."""
@@ -329,7 +347,7 @@ class Run:
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""
         for configuration in () if self._interrupt else self.handle.suspects():
-            if self.space.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
+            if self.searched.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
                 continue
             self.claimed[configuration.key] = configuration
             self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")

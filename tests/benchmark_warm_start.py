@@ -1,0 +1,92 @@
+"""What a warm start saves, and what a wrong donor costs: ``python tests/benchmark_warm_start.py FOLDER [--seeds 2]``.
+
+Every two recordings of one kernel in FOLDER (``KERNEL_DEVICE.csv.gz``) are donor and space. The donor's results are
+those of a search of 150 trials there; ``shuffled`` and ``reversed`` give them the times of others, or the inverse.
+Printed are evaluations to within 1%, one at a time, for each seed, and geometric means.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from statistics import geometric_mean
+
+import numpy as np
+
+from tuner.search.model import Known
+from tuner.search.recorded import Recorded, load_recorded
+from tuner.search.samplers import Sampler, make_sampler
+from tuner.search.simulate import measured_rows, search
+from tuner.search.warm import FEWEST, transfer, warmed
+
+DONATED, TRIALS = 150, 200
+KINDS = ("none", "right", "shuffled", "reversed")
+
+
+class Remembering:
+    """A sampler that keeps what it proposed."""
+
+    def __init__(self, inner: Sampler) -> None:
+        self._inner, self.rows = inner, list[int]()
+        self.observe, self.skip = inner.observe, inner.skip
+
+    def propose(self, count: int) -> list[int]:
+        fresh = self._inner.propose(count)
+        self.rows += fresh
+        return fresh
+
+
+def donate(donor: Recorded, space: Recorded, seed: int) -> Known:
+    """Search ``donor``, and return what was measured by the rows of ``space``."""
+    sampler = Remembering(make_sampler("surrogate", donor.candidates, seed + 100))
+    search(donor, sampler, DONATED)
+    return transfer(donor.candidates, measured_rows(donor, np.array(sampler.rows)), space.candidates)
+
+
+def spoilt(known: Known, kind: str, seed: int) -> Known:
+    if kind == "shuffled":
+        return replace(known, values=np.random.default_rng(seed).permutation(known.values))
+    return replace(known, values=-known.values) if kind == "reversed" else known
+
+
+def pairs(folder: Path) -> Iterator[tuple[Recorded, Recorded]]:
+    spaces = [(path.name.split("_")[0], load_recorded(path)) for path in sorted(folder.glob("*.csv.gz"))]
+    for (kernel, donor), (other, space) in permutations(spaces, 2):
+        if kernel == other:
+            yield donor, space
+
+
+def evaluations(space: Recorded, known: Known, kind: str, seed: int) -> int:
+    sampler: Sampler = make_sampler("surrogate", space.candidates, seed)
+    if kind != "none":
+        sampler = warmed(sampler, spoilt(known, kind, seed), seed)
+    return search(space, sampler, TRIALS).reaches(0.01)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    given = parser.parse_args()
+    all_of: dict[str, list[int]] = {kind: [] for kind in given.kinds}
+    for donor, space in pairs(given.folder):
+        knowns = [donate(donor, space, seed) for seed in range(given.seeds)]
+        if min(map(len, knowns)) < FEWEST:
+            continue
+        counts = {
+            kind: [evaluations(space, known, kind, seed) for seed, known in enumerate(knowns)] for kind in given.kinds
+        }
+        print(f"{donor.name:26} -> {space.name:26} {counts}", flush=True)
+        for kind, found in counts.items():
+            all_of[kind] += found
+    for kind, found in all_of.items():
+        if found:
+            print(f"{kind:10} {geometric_mean(found):6.1f} evaluations to 1%, geometric mean of {len(found)}")
+
+
+if __name__ == "__main__":
+    main()

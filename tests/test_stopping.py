@@ -1,0 +1,140 @@
+"""A search ends by itself when it has found enough, says why, and never because nothing was tried."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from test_cli import SMALL, tune
+from toy_store import ENVIRONMENT, TEMPLATES, TOY, toy_configuration
+
+from tuner.errors import UsageError
+from tuner.layers import find_layer
+from tuner.results import Measurement, Result
+from tuner.space import enumerate_space
+from tuner.templates import DeviceLimits
+from tuner.tuning import Progress, RunOptions
+from tuner.tuning.floor_stop import stop_floor
+from tuner.tuning.stopping import FEWEST, GainRule, Stopping, budget_left, unexplored
+
+LAYER = find_layer("conv2", 10)
+LIMITS = DeviceLimits(
+    dialect="opencl", max_threads=4096, max_block=(64, 64, 64), shared_bytes=0, constant_bytes=0, registers=0, warp=1
+)
+SPACE = enumerate_space(TEMPLATES, LAYER, LIMITS)
+ONE = enumerate_space((TOY,), LAYER, LIMITS)
+OPTIONS = RunOptions(
+    layer=LAYER, device="cpu", templates=TEMPLATES, storage="", sampler="random", seconds=90.0, stop="auto"
+)
+
+
+def progress(seconds: float = 60.0, **more: object) -> Progress:
+    given = {"study": "s", "layer": LAYER, "environment": ENVIRONMENT, "space": len(SPACE), "trials": None}
+    return Progress(**(given | {"seconds": seconds} | more))
+
+
+def result(number: int, seconds: float, spread: float = 0.0) -> Result:
+    samples = (seconds * (1 - spread), seconds, seconds * (1 + spread))
+    measured = Measurement(samples=samples)
+    return Result(configuration=toy_configuration(number), outcome="ok", fingerprint=str(number), measurement=measured)
+
+
+def search(rule: GainRule, times: list[float], spread: float = 0.0) -> int | None:
+    """Feed the rule one trial after another; return after how many it stops."""
+    state, results = progress(), {}
+    for number, seconds in enumerate(times):
+        fresh = result(number, seconds, spread)
+        results[fresh.configuration.key] = fresh
+        state.done += 1
+        if state.best is None or seconds < state.best.seconds:
+            state.best = fresh
+        if rule.judge(state, results, 100):
+            return state.done
+    return None
+
+
+def smooth(number: int) -> float:
+    """A time that the parameters explain, least for width 16."""
+    values = toy_configuration(number).as_dict()
+    wide = abs(math.log2(int(values["TILE_WIDTH"]) / 16))
+    return 1e-3 * (1 + wide + 0.2 * (values["GRID_LAYOUT"] == "B,M") + 0.02 * int(values["PADDING"]))
+
+
+def test_search_that_has_found_the_best_of_a_plain_space_stops():
+    stopped = search(GainRule(ONE), [smooth(number) for number in range(120)])
+    assert stopped is not None
+    assert FEWEST <= stopped <= 100
+
+
+def test_search_that_still_improves_goes_on():
+    assert search(GainRule(ONE), [1e-3 * 0.98**number for number in range(80)]) is None
+
+
+def test_search_among_rough_times_goes_on():
+    times = [1e-3 * (1 + 0.5 * math.sin(37 * number**2)) for number in range(60)]
+    assert search(GainRule(ONE), times) is None
+
+
+def test_search_without_a_success_goes_on():
+    rule, state = GainRule(ONE), progress()
+    for state.done in range(1, 100):
+        assert rule.judge(state, {}, 100) is None
+
+
+def test_best_at_the_floor_stops_at_once_and_says_so():
+    stopping, state = Stopping(SPACE, OPTIONS), progress(done=1)
+    roof = stop_floor(OPTIONS, state)
+    assert roof is not None
+    floor = roof.seconds
+    state.best = result(0, floor * 1.2)
+    assert stopping.ask(state, {}) == ""
+    state.best, state.done = result(0, floor * 1.005), 2
+    assert stopping.ask(state, {}) == "floor"
+    first, second = stopping.lines({"one": result(0, 1e-3)})
+    assert "within 1% of the device's floor" in first
+    assert second == "left unexplored: 383 of 384 toy, 6 of 6 other"
+
+
+def test_nothing_stops_a_search_that_has_a_budget_of_its_own():
+    stopping, state = Stopping(SPACE, replace(OPTIONS, stop="off")), progress(done=1)
+    state.best = result(0, 1e-12)
+    assert stopping.ask(state, {}) == ""
+    assert stopping.lines({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "left"),
+    [
+        (progress(60.0, done=10, elapsed=20.0), 20),
+        (progress(60.0, done=10, elapsed=20.0, trials=15), 5),
+        (progress(60.0, done=10, elapsed=70.0), 0),
+        (progress(60.0), len(SPACE)),
+    ],
+)
+def test_budget_left_is_the_nearest_limit(state, left):
+    assert budget_left(state) == left
+
+
+def test_exhausted_space_leaves_nothing_unexplored():
+    everything = {each.key: replace(result(0, 1e-3), configuration=each) for each in SPACE}
+    assert unexplored(SPACE, everything) == ""
+
+
+def test_unknown_stop_is_refused():
+    with pytest.raises(UsageError, match="--stop 'never' is unknown; there are: auto, off"):
+        replace(OPTIONS, stop="never")
+
+
+def test_run_says_what_it_left_unexplored(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ("run", *SMALL, "--device", "cpu", "--sampler", "grid", "--trials", "2")
+    code, out, err = tune(capsys, *given, "--stop", "auto")
+    assert code == 0, err
+    assert "left unexplored: " in out
+    assert " direct" in out.split("left unexplored: ")[1].splitlines()[0]
+    assert "left unexplored" not in tune(capsys, *given)[1]
+
+
+def test_untried_template_is_worth_going_on_for():
+    assert search(GainRule(SPACE), [smooth(number) for number in range(120)]) is None

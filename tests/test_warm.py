@@ -1,0 +1,207 @@
+"""A search that begins with another's results: quick when they are right, little slower when they are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import geometric_mean
+
+import numpy as np
+import pytest
+from faulty import faulty
+from test_cli import tune
+from test_faults import LAYER as SMALL_LAYER
+from test_faults import Silent, run
+from toy_store import ENVIRONMENT, OTHER, TEMPLATES, TOY, toy_key, toy_ok
+
+from tuner.errors import UsageError
+from tuner.layers import find_layer
+from tuner.search.model import Known
+from tuner.search.recorded import Recorded, load_recorded
+from tuner.search.samplers import make_sampler
+from tuner.search.simulate import donated, measured_rows, search, simulate
+from tuner.search.warm import WarmSampler, transfer
+from tuner.space import enumerate_space
+from tuner.storage import Store
+from tuner.templates import DeviceLimits
+from tuner.tuning import RunOptions
+from tuner.tuning import tune as tune_layer
+from tuner.tuning.donors import find_donor
+
+LAYER = find_layer("conv2", 10)
+LIMITS = DeviceLimits(
+    dialect="opencl", max_threads=4096, max_block=(64, 64, 64), shared_bytes=0, constant_bytes=0, registers=0, warp=1
+)
+SPACE = enumerate_space(TEMPLATES, LAYER, LIMITS)
+
+
+def write_valley(path: Path, block: int, tile: int) -> Recorded:
+    """Write a space of 600 configurations whose optimum is at ``block`` and ``tile``, with a rough surface."""
+    rough = np.random.default_rng(1)
+    lines = ["block,tile,unroll,mode,time_ms"]
+    for b in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+        for t in range(1, 7):
+            for u in (1, 2, 3, 5, 8):
+                for mode in ("row", "column"):
+                    slow = abs(np.log2(b / block)) + 0.6 * abs(t - tile) + 0.3 * abs(u - 3) + 0.5 * (mode == "row")
+                    lines.append(f"{b},{t},{u},{mode},{(1 + slow) * np.exp(0.1 * rough.normal())}")
+    path.write_text("\n".join(lines) + "\n")
+    return load_recorded(path)
+
+
+@pytest.fixture(scope="module")
+def valley(tmp_path_factory) -> Recorded:
+    return write_valley(tmp_path_factory.mktemp("spaces") / "valley.csv", 64, 3)
+
+
+def some_of(space: Recorded, count: int) -> Known:
+    """Return what a random search of ``count`` trials leaves behind."""
+    rows = np.random.default_rng(7).permutation(len(space.candidates))[:count]
+    return measured_rows(space, rows)
+
+
+def warm(space: Recorded, donor: Known, seed: int) -> WarmSampler:
+    return WarmSampler(make_sampler("surrogate", space.candidates, seed), donor, seed)
+
+
+def test_good_donor_reaches_one_percent_within_fifteen(valley):
+    donor = some_of(valley, 200)
+    slower = replace(donor, values=donor.values + np.log(3) + 0.05 * np.sin(donor.rows))
+    ends = [search(valley, warm(valley, slower, seed), 60).reaches(0.01) for seed in range(5)]
+    assert np.median(ends) <= 15, ends
+
+
+@pytest.mark.parametrize(("fault", "factor", "more"), [("shuffled", 1.1, 0), ("reversed", 1.1, 4)])
+def test_bad_donor_costs_little(valley, fault, factor, more):
+    """Times of others cost at most a tenth; the worst first, two proposals and what they mislead."""
+    donor = some_of(valley, 200)
+    shuffled = np.random.default_rng(3).permutation(donor.values)
+    bad = replace(donor, values=shuffled if fault == "shuffled" else -donor.values)
+    with_it = [search(valley, warm(valley, bad, seed), 200).reaches(0.01) for seed in range(6)]
+    without = [simulate(valley, "surrogate", 200, seed).reaches(0.01) for seed in range(6)]
+    assert geometric_mean(with_it) <= factor * geometric_mean(without) + more, (with_it, without)
+
+
+def test_trust_follows_what_the_donor_said(valley):
+    donor = some_of(valley, 200)
+    right, wrong = warm(valley, donor, 0), warm(valley, replace(donor, values=-donor.values), 0)
+    for row in range(0, 600, 60):
+        for sampler in (right, wrong):
+            sampler.observe(row, float(valley.seconds[row]))
+    assert right.trust() > 0.7
+    assert wrong.trust() == 0
+
+
+@pytest.mark.parametrize("name", ["surrogate", "random", "tpe", "anneal", "grid"])
+def test_proposals_are_unseen_until_the_space_is_exhausted(valley, name):
+    sampler = WarmSampler(make_sampler(name, valley.candidates, 0), some_of(valley, 30), 0)
+    sampler.skip(5)
+    seen: list[int] = []
+    while len(seen) < 40:
+        rows = sampler.propose(8)
+        assert len(rows) == 8
+        for row in rows:
+            sampler.observe(row, None if row % 9 == 0 else float(valley.seconds[row]))
+        seen += rows
+    assert len(set(seen)) == len(seen)
+    assert 5 not in seen
+    for row in set(range(600)) - set(seen):
+        sampler.skip(row)
+    assert sampler.propose(3) == []
+
+
+def test_equal_seeds_propose_equal_configurations(valley):
+    donor = some_of(valley, 50)
+    first, second = (search(valley, warm(valley, donor, 4), 20) for _ in range(2))
+    assert first.ratios.tolist() == second.ratios.tolist()
+
+
+def test_results_transfer_by_name_and_value(tmp_path):
+    (tmp_path / "donor.csv").write_text("y,x,time_ms\nrow,4,1\nrow,8,2\nboth,4,3\n")
+    (tmp_path / "target.csv").write_text("x,y,time_ms\n2,row,1\n4,row,2\n4,column,3\n8,row,4\n")
+    donor, target = load_recorded(tmp_path / "donor.csv"), load_recorded(tmp_path / "target.csv")
+    found = transfer(donor.candidates, measured_rows(donor, np.arange(3)), target.candidates)
+    assert found.rows.tolist() == [1, 3]
+    assert np.exp(found.values) * 1e3 == pytest.approx([1, 2])
+    with pytest.raises(UsageError, match="donor donor: 2 of its 3 configurations are in target; at least 10"):
+        donated(donor, target)
+
+
+def test_simulate_command_begins_with_a_donor(capsys, valley, tmp_path):
+    write_valley(tmp_path / "space.csv", 64, 3)
+    file = str(tmp_path / "space.csv")
+    code, out, err = tune(capsys, "simulate", file, "--warm-start", file, "--seeds", "2", "--trials", "20")
+    assert code == 0, err
+    assert "100%" in out
+    (tmp_path / "other.csv").write_text("a,time_ms\n1,1\n2,2\n")
+    code, _, err = tune(capsys, "simulate", file, "--warm-start", str(tmp_path / "other.csv"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "donor other: 0 of its 2 configurations" in err
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with a study of each kind that could be a donor, and an empty one of B=10 to give to."""
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as opened:
+        for name, count in (("sp18/conv1", 40), ("sp18/conv2", 20), ("fa18/conv2", 5)):
+            handle = opened.study(toy_key(name, batch=50), ENVIRONMENT, TEMPLATES)
+            handle.record_all([toy_ok(n, 1e-3 + 1e-5 * n) for n in range(count)])
+        alone = replace(toy_key("fa17/conv1"), templates=("other",))
+        opened.study(alone, ENVIRONMENT, (OTHER,))
+        yield opened
+
+
+def find(store: Store, name: str, templates: tuple = TEMPLATES, sampler: str = "surrogate"):
+    options = RunOptions(
+        layer=LAYER, device="cpu", templates=templates, storage="", sampler=sampler, trials=1, warm_start=name
+    )
+    handle = store.study(toy_key(batch=10), ENVIRONMENT, TEMPLATES)
+    return find_donor(store, handle, enumerate_space(templates, LAYER, LIMITS), options)
+
+
+def test_nearest_study_is_the_donor(store):
+    donor = find(store, "auto")
+    assert donor.study.startswith("sp18/conv2 cpu B50")
+    assert (len(donor.known), donor.results) == (20, 20)
+    assert "20 of its 20 results are of configurations here" in str(donor)
+    assert find(store, "sp18/conv1").study.startswith("sp18/conv1")
+
+
+def test_auto_leaves_plain_samplers_and_unlike_templates_alone(store):
+    assert find(store, "off") is None
+    assert find(store, "auto", sampler="grid") is None
+    assert find(store, "auto", templates=(OTHER,)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("fa17/conv1", "its templates are other, this run's toy; name a study of one of these, or off"),
+        ("fa18/conv2", "5 of its 5 results are of configurations here; at least 10 are needed"),
+        ("sp18/conv2 cpu B10", "goes on with that very study"),
+        ("conv9", "did you mean"),
+    ],
+)
+def test_donor_that_cannot_give_is_one_line(store, name, says):
+    with pytest.raises(UsageError) as caught:
+        find(store, name, templates=(TOY,))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_run_says_where_it_begins(tmp_path):
+    template = faulty("none", threads=tuple(range(1, 30)))
+    run(tmp_path, template, trials=12, trial_timeout=60.0, compile_timeout=60.0)
+    watcher = Silent()
+    options = RunOptions(
+        layer=SMALL_LAYER.with_batch(8),
+        device="cpu",
+        templates=(template,),
+        storage=f"sqlite:///{tmp_path}/tuner.db",
+        sampler="surrogate",
+        trials=3,
+        warm_start="auto",
+    )
+    report = tune_layer(options, watcher)
+    assert report.progress.done == 3
+    assert any(line.startswith("warm start from 'C2H12W11M3K3 cpu B9") for line in watcher.lines), watcher.lines

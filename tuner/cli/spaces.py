@@ -1,0 +1,97 @@
+"""Commands for recorded spaces: simulate, record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tuner.search.simulate import Curve, Summary
+
+
+@click.command()
+@click.argument("spaces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPACE...")
+@click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
+@click.option("--trials", default=200, show_default=True, metavar="N", help="Evaluations of each search at most.")
+@click.option("--seeds", default=5, show_default=True, metavar="K", help="Searches of each space: seeds 0 to K-1.")
+@click.option("--batch", default=1, show_default=True, metavar="N", help="Proposals out at once.")
+@click.option(
+    "--warm-start", "donor", type=click.Path(path_type=Path), metavar="SPACE", help="Begin with another one's results."
+)
+@click.option("--noise", is_flag=True, help="Tell the search times with the recorded noise; the truth is judged.")
+@click.option("--compile-times", is_flag=True, help="Also print the seconds of compiling to within 1%.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves as .svg or .png.")
+@options.as_json
+def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile_times: bool, **given: Any) -> None:
+    """Replay recorded spaces, and count the evaluations a sampler needs.
+
+    A SPACE is a .csv or .csv.gz that `tune record` wrote, a Kernel Tuner cache file, or a T4 results file.
+    """
+    from tuner.search.curves import check_plot, write_plot
+    from tuner.search.recorded import load_recorded
+    from tuner.search.samplers import SAMPLERS
+    from tuner.search.simulate import Plan, follow, table
+
+    if plot is not None:
+        check_plot(plot)
+    file = given.pop("donor")
+    donor = None if file is None else load_recorded(file)
+    plan = Plan(sampler=given.pop("sampler") or SAMPLERS[0], donor=donor, **given)
+    summary, curves = follow(plan, [load_recorded(path) for path in spaces])
+    if plot is not None:
+        title = f"{plan.sampler}: best so far over optimum, median and quartiles of {summary.seeds} seeds"
+        write_plot(plot, title, {score.space: runs for score, runs in zip(summary.scores, curves, strict=True)})
+    if as_json:
+        _print_summary(summary)
+        return
+    click.echo(table(summary, compile_times))
+    _print_curves(summary, curves)
+    if plot is not None:
+        click.echo(f"\nwrote {plot}")
+
+
+def _print_summary(summary: Summary) -> None:
+    import dataclasses
+
+    from tuner.cli.text import print_json
+
+    means = {"to_5": summary.to_5, "to_1": summary.to_1, "ratios": summary.ratios}
+    print_json({**dataclasses.asdict(summary), "geometric_mean": means})
+
+
+def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:
+    from tuner.search.curves import draw
+
+    for score, runs in zip(summary.scores, curves, strict=True):
+        click.echo(f"\n{score.space}: best so far over optimum, median of the seeds\n{draw(runs)}")
+
+
+@click.command()
+@click.argument("study")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A .csv or .csv.gz; else stdout.")
+@options.only
+@options.storage
+def record(study: str, output: Path | None, only: tuple[str, ...], storage: str) -> None:
+    """Write a study's trials as a recorded space, for `tune simulate` to replay."""
+    from tuner.recording import check_recording, record_study
+    from tuner.restriction import Restriction
+    from tuner.storage import Store
+
+    if output is not None:
+        check_recording(output)
+    with Store.open(storage, create=False) as store:
+        handle = store.find_study(study)
+        count, text = record_study(handle, Restriction.parse(only, handle.choices), output)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        click.echo(f"wrote {count:,} configurations to {output}")
+
+
+COMMANDS = (simulate, record)

@@ -1,0 +1,92 @@
+"""Whose results a run begins with: the same layer elsewhere, of another batch or precision, or a sibling layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.errors import UsageError
+from tuner.search.model import Known
+from tuner.search.warm import FEWEST
+from tuner.space import Space
+from tuner.storage import Store, StudyHandle, StudySummary
+from tuner.tuning.options import AUTO, OFF, RunOptions
+from tuner.tuning.stopping import known_of
+
+LOOKED_AT = 3  # studies that ``auto`` reads at most
+GUIDED = ("surrogate", "tpe")  # samplers that ``auto`` serves: whoever asks for another wants that one's own way
+
+
+@dataclass(frozen=True, slots=True)
+class Donor:
+    """Results of another study, by their rows in this run's space."""
+
+    study: str
+    known: Known
+    results: int
+
+    def __str__(self) -> str:
+        return (
+            f"warm start from '{self.study}': {len(self.known):,} of its {self.results:,} results are of "
+            "configurations here; trusted as far as it proves right"
+        )
+
+
+def find_donor(store: Store, handle: StudyHandle, space: Space, options: RunOptions) -> Donor | None:
+    """Return the donor that ``--warm-start`` names, the nearest there is for ``auto``, or None.
+
+    Raises:
+        UsageError: The named study is not in the store, is this very study, or has nothing to give.
+    """
+    if options.warm_start == OFF:
+        return None
+    if options.warm_start != AUTO:
+        return _named(store, handle, space, options.warm_start)
+    if options.sampler not in GUIDED:
+        return None
+    useful = [each for each in store.studies() if each.name != handle.name and _shares(each, space)]
+    for summary in sorted(useful, key=lambda each: _distance(each, handle))[:LOOKED_AT]:
+        donor = _donor(store.find_study(summary.name), space)
+        if len(donor.known) >= FEWEST:
+            return donor
+    return None
+
+
+def _named(store: Store, handle: StudyHandle, space: Space, name: str) -> Donor:
+    study = store.find_study(name)
+    if study.name == handle.name:
+        raise UsageError(f"--warm-start '{name}': this run goes on with that very study; name another one, or {OFF}")
+    ours, theirs = {part.template.name for part in space.parts}, study.key.templates
+    if not ours & set(theirs):
+        raise UsageError(
+            f"--warm-start '{name}': its templates are {', '.join(theirs)}, this run's {', '.join(sorted(ours))}; "
+            f"name a study of one of these, or {OFF}"
+        )
+    donor = _donor(study, space)
+    if len(donor.known) < FEWEST:
+        raise UsageError(
+            f"--warm-start '{name}': {len(donor.known)} of its {donor.results} results are of configurations here; "
+            f"at least {FEWEST} are needed"
+        )
+    return donor
+
+
+def _shares(summary: StudySummary, space: Space) -> bool:
+    return summary.ok >= FEWEST and any(part.template.name in summary.key.templates for part in space.parts)
+
+
+def _distance(summary: StudySummary, handle: StudyHandle) -> tuple[bool, bool, bool, bool, int]:
+    """Order donors: the same layer, the same kind of device, the same model, the same precision, the most results."""
+    theirs, ours = summary.key, handle.key
+    return (
+        theirs.shape[1:] != ours.shape[1:],
+        theirs.device_kind != ours.device_kind,
+        theirs.device_model != ours.device_model,
+        theirs.precision != ours.precision,
+        -summary.ok,
+    )
+
+
+def _donor(study: StudyHandle, space: Space) -> Donor:
+    results = study.results()
+    known = known_of(space, {result.configuration.key: result for result in results})
+    return Donor(study=study.name, known=known, results=len(results))
