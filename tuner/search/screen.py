@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tuner.search.surrogate import SurrogateSampler
 
 ALL = 20_000
-DRAWN, PROMISING, INCUMBENTS = 3_000, 3_000, 10
+DRAWN, PROMISING, INCUMBENTS = 1_200, 1_500, 10
 RENEW = 10
 
 

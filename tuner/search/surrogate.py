@@ -24,8 +24,10 @@ from tuner.search.candidates import Candidates, Floats
 from tuner.search.gp import Prior
 from tuner.search.opinion import Opinion
 from tuner.search.samplers import Ledger
-from tuner.search.screen import Screen
+from tuner.search.screen import ALL, Screen
 from tuner.search.validity import HOPELESS, Validity
+
+FEW = 2  # opinions on a space too large to be scored whole, where each costs more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,8 @@ class SurrogateSampler(Ledger):
         self._walk = Walk(self)
         self.screen = Screen(self)
         self._validity = Validity(candidates)
-        self.opinions = [Opinion(self) for _ in range(self.settings.opinions)]
+        opinions = self.settings.opinions if len(candidates) <= ALL else FEW
+        self.opinions = [Opinion(self) for _ in range(opinions)]
         self._fitted = 0
 
     def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:
