@@ -76,5 +76,5 @@ def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     assert report.winner is not None
     done = export_best(report.progress.study, tmp_path / "conv2_best.h", store, templates)
     (tmp_path / "use.cu").write_text('#include "conv2_best.h"\nint main() { return 0; }\n')
-    subprocess.run(["nvcc", "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
+    subprocess.run(["nvcc", "-arch=native", "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
     assert done.verdict.confirmed

@@ -156,6 +156,21 @@ def test_curve_counts_evaluations_and_a_miss_as_one_more() -> None:
     assert (curve.reaches(0.05), curve.reaches(0.01)) == (2, 5)
 
 
+def test_column_without_a_value_is_no_parameter(write: Write) -> None:
+    lines = [f"{line},{'empty' if row == 0 else ''}" for row, line in enumerate(bowl().splitlines())]
+    space = load_recorded(write("bowl.csv", "\n".join(lines) + "\n"))
+    assert [axis.name for axis in space.candidates.axes] == ["block", "tile", "mode"]
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "studies").glob("*.csv.gz")), ids=lambda p: p.name)
+def test_recorded_space_of_our_own_layer_is_replayed(path: Path) -> None:
+    space = load_recorded(path)
+    assert len(space.seconds) >= 2_000
+    best = float(np.nanmin(space.seconds))
+    assert min(simulate(space, "surrogate", trials=60, seed=0, batch=1).ratios) < 1.3
+    assert best > 0
+
+
 def test_failures_count_as_evaluations(write: Write) -> None:
     space = load_recorded(write("space.csv", "x,time_ms\n" + "".join(f"{x},\n" for x in range(1, 9)) + "9,1\n"))
     curve = simulate(space, "random", 9, 1)

@@ -12,10 +12,10 @@ _HELPER = re.compile(r"^(?=__device__[^;={\n]*\()(?![^(\n]*\b(?:__forceinline__|
 _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)\(.*\n", re.MULTILINE)
 
 
-def usage(prefix: str, entry: str, file: str) -> tuple[str, ...]:
+def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
     """Return the example for the header's comment."""
     return (
-        "Use, in a .cu file (nvcc -c; x, w and y are device pointers):",
+        f"Use, in a .cu file (nvcc -arch={arch} -c; x, w and y are device pointers):",
         "",
         f'    #include "{file}"',
         f"    cudaError_t error = {entry}_launch(x, w, y, B, stream);",

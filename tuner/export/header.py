@@ -70,13 +70,13 @@ def render_header(winner: Winner) -> str:
     source = re.sub(rf"\b{ENTRY}\b", winner.entry, source)
     geometry = find_geometry(winner.template, configuration, winner.layer)
     dialect = cuda if winner.dialect == CUDA else opencl
-    guard = f"{winner.prefix}_FORWARD_H"
+    guard, file = f"{winner.prefix}_FORWARD_H", winner.file or f"{winner.prefix.lower()}.h"
     parts = (
         _comment(
             (
                 *_provenance(winner, measurement),
                 "",
-                *dialect.usage(winner.prefix, winner.entry, winner.file or f"{winner.prefix.lower()}.h"),
+                *dialect.usage(winner.prefix, winner.entry, file, winner.environment.arch),
             )
         ),
         f"#ifndef {guard}\n#define {guard}\n",

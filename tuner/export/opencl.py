@@ -5,8 +5,8 @@ from __future__ import annotations
 from tuner.export.geometry import Geometry
 
 
-def usage(prefix: str, entry: str, file: str) -> tuple[str, ...]:
-    """Return the example for the header's comment."""
+def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
+    """Return the example for the header's comment; the driver compiles for its own ``arch``."""
     lower = prefix.lower()
     return (
         "Use, in C or C++ with OpenCL:",

@@ -166,6 +166,7 @@ def _candidates(names: list[str], rows: list[list[Value | None]]) -> Candidates:
     """Lay out the parameters' columns; one named ``template`` tells the templates apart."""
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
     templates = [str(value) for value in columns.pop(TEMPLATE, ("recorded",) * len(rows))]
+    columns = {name: values for name, values in columns.items() if any(value is not None for value in values)}
     known = list(dict.fromkeys(templates))
     axes = tuple(Axis(name, _choices(values)) for name, values in columns.items())
     choices: Rows = np.full((len(rows), len(axes)), ABSENT, dtype=np.uint8)

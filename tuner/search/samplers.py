@@ -115,8 +115,11 @@ class GridSampler(Ledger):
         return np.arange(n, dtype=np.int64) * stride % n
 
 
-def make_sampler(name: str, candidates: Candidates, seed: int) -> Sampler:
+def make_sampler(name: str, candidates: Candidates, seed: int, hurried: bool = False) -> Sampler:
     """Construct a sampler by the name the user gives.
+
+    Args:
+        hurried: Trials take milliseconds: prefer a quick proposal to a deliberate one.
 
     Raises:
         UsageError: There is no sampler of this name.
@@ -135,7 +138,8 @@ def make_sampler(name: str, candidates: Candidates, seed: int) -> Sampler:
 
             return AnnealSampler(candidates, seed)
         case "surrogate":
-            from tuner.search.surrogate import SurrogateSampler
+            from tuner.search.screen import ALL
+            from tuner.search.surrogate import HURRIED, SurrogateSampler
 
-            return SurrogateSampler(candidates, seed)
+            return SurrogateSampler(candidates, seed, HURRIED if hurried and len(candidates) > ALL else None)
     raise UsageError(f"no sampler '{name}'; there are {', '.join(SAMPLERS)}")

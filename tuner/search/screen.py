@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from tuner.search.surrogate import SurrogateSampler
 
 ALL = 20_000
-DRAWN, PROMISING, INCUMBENTS = 1_200, 1_500, 10
-RENEW = 10
+INCUMBENTS = 10
+RENEW = 10  # results, or a tenth of those there are
 
 
 class Screen:
     """The rows scored, renewed as results come in.
 
     Up to ``ALL`` candidates are scored every time. Of more, the pool is the Hamming neighbours of the fastest
-    ``INCUMBENTS``, the ``PROMISING`` best of a main-effects model that is linear in the choices and so scores a
-    million rows in milliseconds, and ``DRAWN`` random ones; renewed every ``RENEW`` results.
+    ``INCUMBENTS``, the best of a main-effects model that is linear in the choices and so scores a million rows in
+    milliseconds, and as many random ones; renewed as results come in.
     """
 
     def __init__(self, sampler: SurrogateSampler) -> None:
@@ -41,7 +41,7 @@ class Screen:
             if not len(self.rows):
                 self.rows = np.arange(len(candidates))
                 self.codes = candidates.codes_of(self.rows)
-        elif self.exhausted or count - self._renewed >= RENEW:
+        elif self.exhausted or count - self._renewed >= max(RENEW, count // RENEW):
             self._renewed = count
             self.rows = self._pool()
             self.codes = candidates.codes_of(self.rows)
@@ -50,10 +50,10 @@ class Screen:
         sampler = self._sampler
         fastest = sorted(sampler.seen, key=lambda row: sampler.seen[row].value)[:INCUMBENTS]
         near = [sampler.candidates.neighbours(row) for row in fastest]
-        drawn = sampler.random.integers(0, len(sampler.candidates), DRAWN)
+        drawn = sampler.random.integers(0, len(sampler.candidates), sampler.settings.pool)
         rows = np.unique(np.concatenate([*near, drawn, self._promising()]))
         rows = rows[~sampler.taken[rows]]
-        return rows if len(rows) else sampler.unseen()[:DRAWN]
+        return rows if len(rows) else sampler.unseen()[: sampler.settings.pool]
 
     def _promising(self) -> Indices:
         """Return the best rows by a ridge regression of the logarithm of time on single choices."""
@@ -69,7 +69,8 @@ class Screen:
                 effects[ABSENT] = table[-1]
             scores += effects[candidates.groups if templates else candidates.choices[:, column]]
         scores[self._sampler.taken] = np.inf
-        return np.argpartition(scores, PROMISING)[:PROMISING].astype(np.int64)
+        best = self._sampler.settings.pool
+        return np.argpartition(scores, best)[:best].astype(np.int64)
 
 
 def _main_effects(codes: Rows, values: Floats) -> list[Floats]:

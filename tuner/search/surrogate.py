@@ -24,10 +24,8 @@ from tuner.search.candidates import Candidates, Floats
 from tuner.search.gp import Prior
 from tuner.search.opinion import Opinion
 from tuner.search.samplers import Ledger
-from tuner.search.screen import ALL, Screen
+from tuner.search.screen import Screen
 from tuner.search.validity import HOPELESS, Validity
-
-FEW = 2  # opinions on a space too large to be scored whole, where each costs more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +38,7 @@ class Settings:
         radius: Every other proposal differs from the fastest configuration in at most this many parameters.
         compress: Slower than the median counts on a logarithmic scale of this many times the spread below it.
         opinions: Models whose expected improvement is averaged; one of them is fitted anew at a time.
+        pool: Of a large space, how many promising rows, and how many random ones, are on screen.
         doubt: By how many of its deviations the prior is moved before a fit.
     """
 
@@ -48,8 +47,12 @@ class Settings:
     radius: int = 2
     compress: float = 0.3
     opinions: int = 4
+    pool: int = 3_000
     doubt: float = 0.7
     prior: Prior = field(default_factory=Prior)
+
+
+HURRIED = Settings(opinions=1, pool=1_300)  # where trials take milliseconds and would wait for proposals
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,7 @@ class SurrogateSampler(Ledger):
         self._walk = Walk(self)
         self.screen = Screen(self)
         self._validity = Validity(candidates)
-        opinions = self.settings.opinions if len(candidates) <= ALL else FEW
-        self.opinions = [Opinion(self) for _ in range(opinions)]
+        self.opinions = [Opinion(self) for _ in range(self.settings.opinions)]
         self._fitted = 0
 
     def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:

@@ -126,7 +126,8 @@ class Run:
     def begin(self, donor: Donor | None) -> None:
         """Set up where configurations come from."""
         candidates = Candidates.of(self.searched)
-        sampler: Sampler = make_sampler(self.options.sampler, candidates, self.options.seed)
+        hurried = not self.facts.shares_host
+        sampler: Sampler = make_sampler(self.options.sampler, candidates, self.options.seed, hurried)
         if donor:
             sampler = warmed(sampler, donor.known, self.options.seed)
         self.foresight = Foresight(self.searched, candidates)
