@@ -157,7 +157,8 @@ def test_curve_counts_evaluations_and_a_miss_as_one_more() -> None:
 
 
 def test_column_without_a_value_is_no_parameter(write: Write) -> None:
-    lines = [f"{line},{'empty' if row == 0 else ''}" for row, line in enumerate(bowl().splitlines())]
+    first, *lines = bowl().splitlines()
+    lines = [f"template,empty,{first}", *(f"bowl,,{line}" for line in lines)]
     space = load_recorded(write("bowl.csv", "\n".join(lines) + "\n"))
     assert [axis.name for axis in space.candidates.axes] == ["block", "tile", "mode"]
 
