@@ -191,7 +191,7 @@ def test_winner_of_an_exhausted_space_does_not_depend_on_the_seed(tmp_path):
     template = faulty("none", threads=(1, 2, 4, 64))
     layer = LAYER.with_batch(2000)
     named = []
-    for seed in range(3):
+    for seed in range(5):
         folder = tmp_path / str(seed)
         folder.mkdir()
         report = run(folder, template, layer=layer, sampler="random", seed=seed)

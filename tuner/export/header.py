@@ -14,6 +14,7 @@ from tuner.export.geometry import Geometry, find_geometry
 from tuner.layers import ConvLayer
 from tuner.render import ENTRY, render
 from tuner.results import Environment, Measurement, Result
+from tuner.roofline import operands_of
 from tuner.templates import CUDA, OPENCL, Choice, Dialect, KernelTemplate
 
 
@@ -102,7 +103,7 @@ def _provenance(winner: Winner, measurement: Measurement) -> tuple[str, ...]:
     taken = datetime.fromtimestamp(result.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
     checked = "checked again on second inputs and a ragged batch" if result.confirmed else "not confirmed yet"
     return (
-        f"{winner.entry}: {layer.name} forward, {layer.describe()}, float32.",
+        f"{winner.entry}: {layer.name} forward, {layer.describe()}, {_numbers(result)}.",
         f"The fastest correct configuration found by {_product()}.",
         "",
         f"  measured  {result.seconds * 1e3:.4g} ms (median of {len(measurement.samples)} launches, 95% interval "
@@ -115,6 +116,11 @@ def _provenance(winner: Winner, measurement: Measurement) -> tuple[str, ...]:
         f"  template  {winner.template.name}: {winner.template.idea}",
         f"  again     {winner.command}",
     )
+
+
+def _numbers(result: Result) -> str:
+    operands = operands_of(result.configuration)
+    return "float32" if operands == "fp32" else f"float32 in memory, multiplied as {operands} on tensor cores"
 
 
 def _speedup(winner: Winner) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ REGISTER_STEP = 8
 MOST_BLOCKS = 32  # resident on a multiprocessor
 MOST_WARPS = 64
 RESERVED_SHARED = 1024  # bytes of each block that the system keeps; a multiprocessor has that beside one block's most
-MOST_KNOWN = 300
-RENEW = 8  # results between two factorisations
+MOST_KNOWN = 240
+RENEW = 8  # results between two factorisations, or an eighth of those there are
 GROWTH = 1.3  # of the results between two fits of the hyperparameters
 
 
@@ -79,7 +79,7 @@ class Demand:
     def predict(self, indices: Sequence[int]) -> tuple[Floats, Floats]:
         """Return the expected logarithms and their standard deviations; needs two results at least."""
         with one_thread():
-            if self._model is None or len(self._known) >= self._renewed + RENEW:
+            if self._model is None or len(self._known) >= self._renewed + max(RENEW, self._renewed // RENEW):
                 self._model = self._renew()
             return self._model.predict(indices)
 
