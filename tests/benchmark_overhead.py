@@ -13,10 +13,10 @@ import statistics
 import tempfile
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from pocl_harness import CPU_LIMITS
 
+from tuner.compiler import Compiled
 from tuner.layers import find_layer
 from tuner.protocol import BenchFacts, Verdict
 from tuner.results import Environment, Measurement
@@ -60,21 +60,15 @@ class InstantWorker:
         return []
 
 
-@dataclass(frozen=True)
-class InstantBinary:
-    binary: bytes = b""
-    seconds: float = 0.0
-
-
 class InstantCompiler:
     def __init__(self, *_: object) -> None:
-        self._done: Future[InstantBinary] = Future()
-        self._done.set_result(InstantBinary())
+        self._done: Future[Compiled] = Future()
+        self._done.set_result(Compiled(binary=b"", seconds=0.0))
 
-    def submit(self, source: str) -> Future[InstantBinary]:
+    def submit(self, source: str) -> Future[Compiled]:
         return self._done
 
-    def result(self, future: Future[InstantBinary]) -> InstantBinary:
+    def result(self, future: Future[Compiled]) -> Compiled:
         return future.result()
 
     def close(self) -> None:

@@ -199,3 +199,11 @@ def test_winner_of_an_exhausted_space_does_not_depend_on_the_seed(tmp_path):
         ties = {str(each.result.configuration) for each in report.best if each.tied or each.winner}
         named.append(ties)
     assert set.intersection(*named), named
+
+
+def test_benchmark_of_the_tuners_own_cost_runs():
+    script = Path(__file__).with_name("benchmark_overhead.py")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, str(script), "--trials", "40", "--sampler", "random"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert "ms a trial" in done.stdout
