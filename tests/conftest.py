@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TUNER_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tuner-tests-{os.getuid()}"))
+# PoCL clears what it left in its folder when a process begins or ends: never beneath another process.
+_POCL = tempfile.TemporaryDirectory(prefix="tuner-pocl-")
+os.environ.setdefault("POCL_CACHE_DIR", _POCL.name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
