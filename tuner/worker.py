@@ -43,7 +43,7 @@ def begin(log: str, scratch: str) -> None:
 
     PoCL leaves files of every build behind; in ``scratch`` they go when the run ends.
     """
-    os.environ.setdefault("POCL_CACHE_DIR", scratch)
+    os.environ["POCL_CACHE_DIR"] = scratch
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
