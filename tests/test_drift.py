@@ -47,7 +47,7 @@ def test_known_results_are_rescaled_on_a_warmer_device():
     assert "takes 1.10 of the time it took beside 9 known results" in line
 
 
-def test_only_the_session_whose_canary_differs_is_rescaled():
+def test_only_the_stretch_whose_canary_differs_is_rescaled():
     cold = [timed(number, 1e-3, 0.8 * CALM[number]) for number in range(9)]
     like_now = [timed(20 + number, 1e-3, CALM[number], hours=1) for number in range(9)]
     now, line = as_of_now([*cold, *like_now], CALM)

@@ -44,7 +44,7 @@ def test_check_of_a_430_megabyte_output_costs_at_most_five_milliseconds():
 def test_fresh_worker_is_ready_within_three_seconds_of_a_fault():
     with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
         before = statistics.median(worker.health())
-        worker._replace()
+        worker.replace()
         started = time.monotonic()
         canaries = worker.health()
         spent = time.monotonic() - started

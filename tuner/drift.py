@@ -15,7 +15,7 @@ from tuner.results import Measurement, Result
 LEAST = 0.02  # a canary that moved less has not moved
 FEWEST = 5  # canaries that tell a moment's level and noise
 AROUND = 9  # canaries whose median stands for the moment of the one in their middle
-PAUSE = 120.0  # seconds without a trial between two sessions
+PAUSE = 120.0  # seconds without a trial between two stretches of trials
 
 
 def speed_change(then: Sequence[float], now: Sequence[float]) -> float:
@@ -36,8 +36,8 @@ def as_of_now(results: Sequence[Result], now: Sequence[float]) -> tuple[list[Res
     """
     changes = {
         result.configuration.key: speed_change(around, now)
-        for session in _sessions(results)
-        for result, around in _moments(session)
+        for stretch in _stretches(results)
+        for result, around in _moments(stretch)
     }
     moved = [change for change in changes.values() if change != 1.0]
     if not moved:
@@ -49,26 +49,26 @@ def as_of_now(results: Sequence[Result], now: Sequence[float]) -> tuple[list[Res
     return [_rescaled(result, changes.get(result.configuration.key, 1.0)) for result in results], line
 
 
-def _sessions(results: Sequence[Result]) -> Iterator[list[Result]]:
+def _stretches(results: Sequence[Result]) -> Iterator[list[Result]]:
     """Cut the results that have a canary where there was a pause."""
     timed = sorted((each for each in results if each.measurement and each.measurement.canary), key=_started)
-    session: list[Result] = []
+    stretch: list[Result] = []
     for result in timed:
-        if session and result.started - session[-1].started > PAUSE:
-            yield session
-            session = []
-        session.append(result)
-    if session:
-        yield session
+        if stretch and result.started - stretch[-1].started > PAUSE:
+            yield stretch
+            stretch = []
+        stretch.append(result)
+    if stretch:
+        yield stretch
 
 
 def _started(result: Result) -> float:
     return result.started
 
 
-def _moments(session: Sequence[Result]) -> Iterator[tuple[Result, list[float]]]:
-    canaries = [each.measurement.canary for each in session if each.measurement and each.measurement.canary]
-    for position, result in enumerate(session):
+def _moments(stretch: Sequence[Result]) -> Iterator[tuple[Result, list[float]]]:
+    canaries = [each.measurement.canary for each in stretch if each.measurement and each.measurement.canary]
+    for position, result in enumerate(stretch):
         first = max(0, min(position - AROUND // 2, len(canaries) - AROUND))
         yield result, canaries[first : first + AROUND]
 

@@ -41,9 +41,10 @@ MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches
 def begin(log: str, scratch: str) -> None:
     """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``.
 
-    PoCL leaves files of every build behind; in ``scratch`` they go when the run ends.
+    PoCL leaves files of every build behind; in a folder of this process in ``scratch`` they go when the run ends, and
+    no other process clears them away beneath it.
     """
-    os.environ["POCL_CACHE_DIR"] = scratch
+    os.environ["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="pocl-", dir=scratch)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -213,10 +214,6 @@ class Worker:
         except ProcessExpired as error:
             raise Crashed(self._obituary(error).splitlines()[0]) from None
 
-    def replace(self) -> None:
-        """Give up the worker process; the next call starts another, which prepares the same bench again."""
-        self._replace()
-
     def start(self, task: Task) -> Future[Verdict]:
         """Begin to check and time one configuration; read it with :meth:`finish`."""
         limit = self.trial_timeout or self._trial_limit(task)
@@ -240,7 +237,7 @@ class Worker:
         except (TunerError, MemoryError) as error:  # the bench itself could not be prepared
             verdict = Verdict(outcome=Crashed.outcome, text=str(error))
         if verdict.lost:
-            self._replace()
+            self.replace()
         return verdict
 
     def evaluate(self, task: Task) -> Verdict:
@@ -258,8 +255,8 @@ class Worker:
         log = self._log.read_text(errors="replace")[-2000:].strip() if self._log.exists() else ""
         return f"the worker died with {name}" + (f"\n{log}" if log else "")
 
-    def _replace(self) -> None:
-        """End the worker process; the pool starts another for the next task."""
+    def replace(self) -> None:
+        """Give up the worker process; the next call starts another, which prepares the same bench again."""
         self.restarts += 1
         try:
             self._call(os._exit, 1, limit=10.0)
@@ -270,8 +267,8 @@ class Worker:
         """Confirm and time several configurations in turn; an empty list when the worker could not."""
         limit = MARGIN_SECONDS + seconds + sum(self._trial_limit(task) for task in tasks)
         try:
-            return self._call(_finals, self.spec, list(tasks), rounds, seconds, limit=limit)
-        except (FutureTimeout, ProcessExpired, TunerError):
+            return self.ask(_finals, list(tasks), rounds, seconds, limit=limit)
+        except TunerError:
             return []
 
     def agreement(self, task: Task) -> Agreement | None:
@@ -281,15 +278,15 @@ class Worker:
         if not has_network(self.spec.layer):
             return None
         try:
-            return self._call(_agreement, self.spec, task, limit=PREPARE_SECONDS)
-        except (FutureTimeout, ProcessExpired, TunerError):
+            return self.ask(_agreement, task)
+        except TunerError:
             return None
 
     def health(self) -> tuple[float, ...]:
         """Return some canaries of a fresh or used worker in seconds; none when they could not be timed."""
         try:
-            return self._call(_health, self.spec, limit=PREPARE_SECONDS)
-        except (FutureTimeout, ProcessExpired, TunerError):
+            return self.ask(_health)
+        except TunerError:
             return ()
 
     def close(self) -> None:

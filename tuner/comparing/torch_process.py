@@ -38,10 +38,10 @@ class TorchProcess:
 
     def __init__(self, spec: TorchSpec) -> None:
         self._spec = spec
+        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPool(
-            max_workers=1, context=context, initializer=begin, initargs=(os.devnull, tempfile.gettempdir())
-        )
+        arguments = os.devnull, self._scratch.name
+        self._pool = ProcessPool(max_workers=1, context=context, initializer=begin, initargs=arguments)
         try:
             self.facts = self._call(open_torch, spec, limit=OPEN_SECONDS)
         finally:
@@ -68,3 +68,4 @@ class TorchProcess:
     def close(self) -> None:
         self._pool.stop()
         self._pool.join()
+        self._scratch.cleanup()
