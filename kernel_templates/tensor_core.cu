@@ -10,7 +10,7 @@
 // Thread -> output: a warp's task is TILE_ROWS rows x TILE_COLUMNS columns x TILE_M channels. Columns are counted through
 // the IMAGES images (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all
 // groups of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the
-// other; with 2 BUFFERS the next arrives while this one is multiplied.
+// other; with 2 BUFFERS the next arrives while this one is multiplied, or is converted too, by a warp for that alone.
 // fa18/conv2, FP16X3, TILE 3x16x24: 6 pairs of channels x 7 are 42 terms, 6 steps (48). A step is 9 x 8 words of x and
 // 7 x 3 x 4 of w a lane for 7 x 3 x 3 x 3 products of 16x8x16. An image of 27 rows has 9 x 27 columns, 16 tasks.
 //
@@ -20,16 +20,18 @@
 //     fp16x3  two channels, each the sum of two FP16, in two words: 3 products for twice the terms, as accurate as FP32
 //             where |x|, |w| < 65504 and not tiny        fp16x4  one channel so in one word: 2 instructions, 4 products
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
-//   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns
+//   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns,
+//              or sums are gathered in shared memory until TILE_ROWS rows are whole, and copied in bulk
 //   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
+//   LOADERS    warps beside the BLOCK_SHAPE's that load and convert the next set of images
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 // Constraints: below, each with its reason.
 
 #define UP(a, b) (((a) + (b) - 1) / (b))
 #define H_OUT (LAYER_H - LAYER_K + 1)
 #define W_OUT (LAYER_W - LAYER_K + 1)
-#define THREADS BLOCK_X
-#define WARPS (THREADS / 32)
+#define WARPS (BLOCK_X / 32)   // that multiply
+#define THREADS (BLOCK_X + 32 * LOADERS)
 #define PAIRED (OPERANDS == OPERANDS_FP16X3 || OPERANDS == OPERANDS_FP16 || OPERANDS == OPERANDS_BF16)
 #define PARTS (OPERANDS == OPERANDS_TF32X3 || OPERANDS == OPERANDS_FP16X3 ? 2 : 1)   // words of a factor: larger, smaller
 #define PRODUCTS (PARTS == 2 ? 3 : OPERANDS == OPERANDS_FP16X4 ? 2 : 1)
@@ -48,6 +50,7 @@
 #define COLUMNS (IMAGES * ROW_TILES * W_OUT)
 #define COLUMN_TASKS UP(COLUMNS, TILE_COLUMNS)
 #define NEIGHBOURS (WRITES == WRITES_VECTOR)
+#define BULK (WRITES == WRITES_BULK)
 #define GROUPS UP(LAYER_M, TILE_M)
 #define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
 #define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
@@ -68,7 +71,15 @@
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
 #define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
-#define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4)
+// Gathered sums: of each channel a ring of row tiles, as many as two rounds begin or end; lanes t write to banks apart.
+#define ROUND_COLUMNS (WARPS * TILE_COLUMNS)
+#define ROW_TILE (TILE_ROWS * W_OUT)
+#define ROUND_TILES (UP(2 * ROUND_COLUMNS, W_OUT) + 1)
+#define RING (ROUND_TILES < IMAGES * ROW_TILES ? ROUND_TILES : IMAGES * ROW_TILES)
+#define RING_PITCH (RING * ROW_TILE / 8 * 8 + 4 + (RING * ROW_TILE % 8 > 4 ? 8 : 0))
+#define RING_CHANNELS (TILE_M < LAYER_M ? TILE_M : LAYER_M)
+#define RING_WORDS (BULK ? RING_CHANNELS * RING_PITCH : 0)
+#define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4 + RING_WORDS)
 
 REQUIRE(TENSOR_CORES, "this device has no tensor cores for TF32");
 REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
@@ -82,6 +93,10 @@ REQUIRE(TILE_ROWS == 1 || 6 * ROW_TILES * TILE_ROWS * UP(H_OUT, BLOCK_ROWS) <= 7
 REQUIRE(TILE_COLUMNS == 16 || 6 * COLUMN_TASKS * TILE_COLUMNS <= 7 * COLUMNS,
         "more than a seventh of the columns computed would hang over");
 REQUIRE(!NEIGHBOURS || W_OUT % OCTETS == 0, "a row does not end with a vector of sums");
+REQUIRE(!BULK || BULK_COPIES, "this device does not copy in bulk");
+REQUIRE(!BULK || (ROW_TILE % 4 == 0 && H_OUT * W_OUT % 4 == 0 && BLOCK_ROWS * W_OUT % 4 == 0),
+        "rows to copy in bulk do not begin at multiples of 16 bytes");
+REQUIRE(!BULK || BLOCK_GROUPS == 1, "sums are gathered of one group of channels");
 REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
 REQUIRE(WARPS == 1 || 4 * ROUNDS * WARPS <= 5 * TASKS, "more than a fifth of the block's warps would idle");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the warp's tile does not fit its registers");
@@ -94,6 +109,7 @@ REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one
 REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
 REQUIRE(!KEEP_W || (STEPS == 1 && BLOCK_GROUPS == 1 && CHUNKS == 1), "registers keep the weights of one step and one group");
 REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
+REQUIRE(LOADERS == 0 || (BUFFERS == 2 && CHUNKS == 1), "a warp that loads needs a second buffer and all channels in it");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
 REQUIRE(UNROLL * LAYER_K * N_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
@@ -199,8 +215,9 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_firs
 }
 
 // Do for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
+#define COPIERS (LOADERS ? 32 * LOADERS : THREADS)
 #define FOR_EACH_COPY(images, rows)                                                                             \
-    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                    \
+    for (int i = threadIdx.x - (THREADS - COPIERS); i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += COPIERS) \
         if (const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH, \
             c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;                            \
             image < (images) && row < (rows))
@@ -308,12 +325,48 @@ __device__ __forceinline__ void exchange(float *values, int t)
             }
 }
 
+// Keep a task's sums in the ring until their rows are whole. filters: channels that there are.
+__device__ __forceinline__ void gather(float *ring, const float *sums, int first, int filters)
+{
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    UNROLLED(OCTETS)
+    for (int j = 0; j < OCTETS; j++) {
+        const int column = first + j * 8 + g;
+        float *const target = ring + column / W_OUT % RING * ROW_TILE + column % W_OUT;
+        UNROLLED(2 * N_TILES)
+        for (int n = 0; n < 2 * N_TILES; n++) {
+            const int m = n / 2 * 8 + t * 2 + n % 2;
+            UNROLLED(TILE_ROWS)
+            for (int h = 0; h < TILE_ROWS; h++)
+                if (column < COLUMNS && m < filters)
+                    target[m * RING_PITCH + h * W_OUT] = sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
+        }
+    }
+}
+
+// Copy the row tiles that a round has finished to y, a lane of the first warp each channel.
+__device__ __forceinline__ void write_finished(float *y, const float *ring, int round, int images, int rows, int filters)
+{
+    const int begun = round * ROUND_COLUMNS, ended = begun + ROUND_COLUMNS < COLUMNS ? begun + ROUND_COLUMNS : COLUMNS;
+    for (int m = threadIdx.x; m < filters; m += 32)
+        UNROLLED(1)
+        for (int tile = begun / W_OUT; tile < ended / W_OUT; tile++) {
+            const int image = tile / ROW_TILES, row = tile % ROW_TILES * TILE_ROWS;
+            const int height = rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
+            if (image < images && height > 0)
+                BULK_STORE(y + ((size_t)image * LAYER_M + m) * H_OUT * W_OUT + row * W_OUT,
+                           ring + m * RING_PITCH + tile % RING * ROW_TILE, height * W_OUT * 4);
+        }
+    BULK_COMMIT();
+}
+
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
              int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
 {
     SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
     unsigned *const fragments = staged + BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4, *const offsets = fragments + W_WORDS;
+    float *const ring = (float *)(offsets + STEPS * 4);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int sets = UP(B, IMAGES), h_first = blockIdx.z * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
     const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
@@ -327,20 +380,40 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #define SET_X(i) (x + ((size_t)SET(i) * IMAGES * LAYER_C + (i) % CHUNKS * STAGED_C) * LAYER_H * LAYER_W)
 #define IMAGES_LEFT(i) (B - (int)SET(i) * IMAGES)
 #define X_BUFFER(i) (staged + (i) % BUFFERS * X_WORDS)
+#define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && SET(i) < sets)
+#define GATHERED 1   // barriers: sums have been gathered, a buffer is full, a buffer has been read
+#define FULL(i) (2 + (i) % 2)
+#define READ(i) (4 + (i) % 2)
 
     fill_offsets(offsets);
     if (CHUNKS == 1) stage_w(fragments, w, 0, LAYER_M - m_first);
-    if (BUFFERS == 2) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
+    if (LOADERS && warp >= WARPS) {
+        UNROLLED(1)
+        for (int i = 0; IS_STEP(i); i++) {
+            if (i >= 2) BARRIER_SYNC(READ(i), THREADS);
+            request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
+            COPY_ASYNC_WAIT(0);
+            if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
+            BARRIER_ARRIVE(FULL(i), THREADS);
+        }
+        return;
+    }
+    if (BUFFERS == 2 && !LOADERS) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
     UNROLLED(1)
-    for (int i = 0; i < SEQUENCE * CHUNKS && SET(i) < sets; i++) {
-        if (CHUNKS > 1 || (BUFFERS == 1 && i > 0)) __syncthreads();   // the last one's words have been read
-        if (BUFFERS == 1) request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
-        if (CHUNKS > 1) stage_w(fragments, w, i % CHUNKS * STAGED_C, LAYER_M - m_first);
-        COPY_ASYNC_WAIT(0);
-        if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
-        __syncthreads();
-        if (BUFFERS == 2 && i + 1 < SEQUENCE * CHUNKS && SET(i + 1) < sets)
-            request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
+    for (int i = 0; IS_STEP(i); i++) {
+        if (BULK) BULK_WAIT_READ();   // what the last set gathered
+        if (LOADERS) {
+            BARRIER_SYNC(FULL(i), THREADS);
+        } else {
+            if (CHUNKS > 1 || (BUFFERS == 1 && i > 0)) __syncthreads();   // the last one's words have been read
+            if (BUFFERS == 1) request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
+            if (CHUNKS > 1) stage_w(fragments, w, i % CHUNKS * STAGED_C, LAYER_M - m_first);
+            COPY_ASYNC_WAIT(0);
+            if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
+            __syncthreads();
+            if (BUFFERS == 2 && IS_STEP(i + 1))
+                request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
+        }
 
         unsigned kept[KEPT][FRAGMENT];
         UNROLLED(KEPT)
@@ -348,8 +421,9 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             read_w(kept[n], fragments, 0, n / N_TILES, n % N_TILES);
         UNROLLED(1)
         for (int round = 0; round < ROUNDS; round++) {
-            const int task = round * WARPS + warp, group = task / COLUMN_TASKS, first = task % COLUMN_TASKS * TILE_COLUMNS;
-            if (task >= TASKS) break;
+            const int task = round * WARPS + warp, group = BLOCK_GROUPS > 1 ? task / COLUMN_TASKS : 0,
+                      first = (task - group * COLUMN_TASKS) * TILE_COLUMNS;
+            if (!BULK && task >= TASKS) break;
             int corners[OCTETS], image, row, at;
             UNROLLED(OCTETS)
             for (int j = 0; j < OCTETS; j++) {
@@ -360,11 +434,22 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                 UNROLLED(SUMS)
                 for (int j = 0; j < SUMS; j++)
                     sums[j] = 0.0f;
-            multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
+            if (!BULK || task < TASKS)
+                multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
             if (i % CHUNKS < CHUNKS - 1) continue;
+            const int filters = LAYER_M - m_first - group * TILE_M;
+            if (BULK) {
+                gather(ring, sums, first, filters);
+                BULK_FENCE();
+                BULK_WAIT_READ();   // what the round before has finished
+                BARRIER_SYNC(GATHERED, BLOCK_X);
+                if (warp == 0)
+                    write_finished(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT, ring, round, IMAGES_LEFT(i), rows,
+                                   filters < TILE_M ? filters : TILE_M);
+                continue;
+            }
 
             const int column = first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g);   // that this lane writes
-            const int filters = LAYER_M - m_first - group * TILE_M;
             locate_column(column, &image, &row, &at);
             const int height = column < COLUMNS && image < IMAGES_LEFT(i) ? rows - row : 0;
             float *const target = y + ((size_t)SET(i) * IMAGES + image) * LAYER_M * H_OUT * W_OUT
@@ -392,5 +477,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                     }
                 }
         }
+        if (LOADERS && IS_STEP(i + 2)) BARRIER_ARRIVE(READ(i), THREADS);
     }
+    if (BULK) BULK_WAIT_READ();
 }

@@ -10,6 +10,7 @@ from tuner.templates import CUDA, Constraint, DeviceLimits, KernelTemplate, Laun
 MAX_GRID = 65_535
 MAX_PRODUCTS = 256
 FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
+FIRST_BULK_COPIES = 90  # sm_90: the first that copies runs of shared memory by an engine of its own
 EXACT = {  # the operands that hold a precision's tolerance
     "fp32": ("tf32x3", "fp16x3", "fp16x4"),
     "tf32": ("tf32x3", "fp16x3", "fp16x4", "tf32"),
@@ -27,6 +28,10 @@ def pick(condition: Any, yes: Any, no: Any) -> Any:
     return condition * yes + (1 - 1 * condition) * no
 
 
+def smaller(a: Any, b: Any) -> Any:
+    return a + (b < a) * (b - a)
+
+
 class Tile:
     """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
 
@@ -37,6 +42,14 @@ class Tile:
     @property
     def warps(self) -> Any:
         return self.p.BLOCK_X // 32
+
+    @property
+    def threads(self) -> Any:
+        return self.p.BLOCK_X + 32 * self.p.LOADERS
+
+    @property
+    def bulk(self) -> Any:
+        return 1 * (self.p.WRITES == "bulk")
 
     @property
     def paired(self) -> Any:
@@ -129,17 +142,28 @@ class Tile:
         return up(self.p.IMAGES * self.staged_c * self.plane, 4) * 4
 
     @property
+    def row_tile(self) -> Any:
+        return self.p.TILE_ROWS * self.layer.W_out
+
+    @property
+    def ring_words(self) -> Any:
+        tiles = smaller(up(2 * self.warps * self.p.TILE_COLUMNS, self.layer.W_out) + 1, self.p.IMAGES * self.row_tiles)
+        words = tiles * self.row_tile
+        pitch = words // 8 * 8 + 4 + (words % 8 > 4) * 8
+        return self.bulk * smaller(self.p.TILE_M, self.layer.M) * pitch
+
+    @property
     def shared_bytes(self) -> Any:
         w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 64 * self.parts
         overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.layer.W, 4) * 4
-        return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4)
+        return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4 + self.ring_words)
 
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
     tile = Tile(p, layer)
     return Launch(
         grid=(up(up(layer.B, p.IMAGES), p.SEQUENCE), up(tile.groups, tile.block_groups), tile.bands),
-        block=(p.BLOCK_X, 1, 1),
+        block=(tile.threads, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
 
@@ -172,7 +196,8 @@ def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 
 def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
+    tile = Tile(p, layer)
+    return tile.registers * tile.threads * p.MIN_BLOCKS <= limits.registers
 
 
 def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -185,8 +210,15 @@ def one_step(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.WEIGHTS == "shared") | ((tile.steps == 1) & (tile.block_groups == 1) & (tile.chunks == 1))
 
 
+def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    apart = (tile.row_tile % 4 == 0) & (layer.H_out * layer.W_out % 4 == 0) & (tile.block_rows * layer.W_out % 4 == 0)
+    return (p.WRITES != "bulk") | apart
+
+
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
+    tile = Tile(p, layer)
+    wanted = tile.registers * tile.threads * p.MIN_BLOCKS
     return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
 
 
@@ -206,8 +238,8 @@ TEMPLATE = KernelTemplate(
         Parameter(name="TILE_M", choices=(8, 16, 24, 32, 48, 56), doc="output channels of a warp"),
         Parameter(
             name="WRITES",
-            choices=("exchange", "vector"),
-            doc="lanes exchange sums so that a store is a row, or each has neighbouring columns",
+            choices=("exchange", "vector", "bulk"),
+            doc="a store is a row by lanes' exchange, neighbouring columns, or whole rows copied in bulk",
         ),
         Parameter(name="ROWS", choices=(0, 8, 32), doc="output rows of a block; 0: the whole image"),
         Parameter(
@@ -222,6 +254,7 @@ TEMPLATE = KernelTemplate(
             doc="threads of a block",
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
+        Parameter(name="LOADERS", choices=(0, 1), doc="warps that load and convert the next images, and do no more"),
         Parameter(
             name="WEIGHTS",
             choices=("shared", "registers"),
@@ -241,7 +274,7 @@ TEMPLATE = KernelTemplate(
         Constraint("precision", holds_precision, "these operands are rounded further than the precision asked for"),
         Constraint(
             "threads",
-            lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
+            lambda p, layer, limits: limits.max_threads >= Tile(p, layer).threads,
             "a block has more threads than the device allows",
         ),
         Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
@@ -268,8 +301,19 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "vectors of sums",
-            lambda p, layer, limits: (p.WRITES == "exchange") | (layer.W_out % Tile(p, layer).octets == 0),
+            lambda p, layer, limits: (p.WRITES != "vector") | (layer.W_out % Tile(p, layer).octets == 0),
             "a row does not end with a vector of sums",
+        ),
+        Constraint(
+            "bulk copies",
+            lambda p, layer, limits: (p.WRITES != "bulk") | (limits.capability >= FIRST_BULK_COPIES),
+            "this device does not copy in bulk",
+        ),
+        Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
+        Constraint(
+            "groups in bulk",
+            lambda p, layer, limits: (p.WRITES != "bulk") | (Tile(p, layer).block_groups == 1),
+            "sums are gathered of one group of channels",
         ),
         Constraint(
             "grid",
@@ -312,6 +356,11 @@ TEMPLATE = KernelTemplate(
             "next words",
             lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
             "a second buffer serves what comes next",
+        ),
+        Constraint(
+            "loaders",
+            lambda p, layer, limits: (p.LOADERS == 0) | ((p.BUFFERS == 2) & (Tile(p, layer).chunks == 1)),
+            "a warp that loads needs a second buffer and all channels in it",
         ),
         Constraint(
             "shared memory",

@@ -47,7 +47,7 @@ CUDA_LIMITS = DeviceLimits(
 TEMPLATES = builtin_templates()
 NAMES = sorted(TEMPLATES)
 # The compiler does not see the launch, nor the precision asked for; no choice exceeds its own limit of threads.
-HOST_ONLY = {"grid", "threads", "precision", "tensor cores"}
+HOST_ONLY = {"grid", "threads", "precision", "tensor cores", "bulk copies"}
 DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
 HAS_NVCC = shutil.which("nvcc") is not None
 needs_nvcc = pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not installed")
@@ -171,14 +171,18 @@ def test_compiler_refuses_more_threads_than_a_block_may_have(name: str, tmp_path
 
 
 @needs_nvcc
-def test_device_without_tensor_cores_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("capability", "lacking", "writes"), [(75, "tensor cores", "exchange"), (80, "bulk copies", "bulk")]
+)
+def test_older_device_is_told_what_it_lacks(capability: int, lacking: str, writes: str, tmp_path: Path) -> None:
     template, layer = TEMPLATES["tensor_core"], LAYERS["sp18/conv2"]
-    configuration = enumerate_template(template, layer, CUDA_LIMITS).configuration(0)
-    assert template.violated(configuration, layer, CUDA_LIMITS) is None
-    broken = template.violated(configuration, layer, replace(CUDA_LIMITS, capability=75))
+    space = enumerate_template(template, layer, CUDA_LIMITS)
+    found = next(c for c in map(space.configuration, range(len(space))) if c.as_dict()["WRITES"] == writes)
+    assert template.violated(found, layer, CUDA_LIMITS) is None
+    broken = template.violated(found, layer, replace(CUDA_LIMITS, capability=capability))
     assert broken is not None
-    assert broken.name == "tensor cores"
-    assert broken.reason in nvcc(render(template, configuration, layer, CUDA).source, "sm_75", tmp_path)[1]
+    assert broken.name == lacking
+    assert broken.reason in nvcc(render(template, found, layer, CUDA).source, f"sm_{capability}", tmp_path)[1]
 
 
 @pytest.mark.parametrize(

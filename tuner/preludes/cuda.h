@@ -70,6 +70,28 @@
 #define COPY_ASYNC_WAIT(groups)
 #endif
 
+// Copies of whole runs, a multiple of 16 bytes, from shared to global memory, by the copy engine (sm_90 and later). What
+// it reads is written before BULK_FENCE; a thread that asked for copies waits until they have been read.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define BULK_COPIES 1
+#define BULK_FENCE() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+#define BULK_STORE(to, from, bytes) \
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" \
+                 :: "l"(__cvta_generic_to_global(to)), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(bytes) : "memory")
+#define BULK_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
+#define BULK_WAIT_READ() asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory")
+#else
+#define BULK_COPIES 0
+#define BULK_FENCE()
+#define BULK_STORE(to, from, bytes)
+#define BULK_COMMIT()
+#define BULK_WAIT_READ()
+#endif
+
+// Barriers 1 to 15 of a block, among so many of its threads; who arrives does not wait.
+#define BARRIER_SYNC(number, threads) asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory")
+#define BARRIER_ARRIVE(number, threads) asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(threads) : "memory")
+
 // Rows of any length: sums[i] += factor * x[i], and to[i] = from[i].
 #define MULTIPLY_ADD(count, sums, factor, x)                   \
     UNROLLED(count)                                            \
