@@ -21,7 +21,8 @@
 //             where |x|, |w| < 65504 and not tiny        fp16x4  one channel so in one word: 2 instructions, 4 products
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
 //   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns,
-//              or sums are gathered in shared memory until TILE_ROWS rows are whole, and copied in bulk
+//              or sums are gathered in shared memory until TILE_ROWS rows are whole, and copied in bulk: during the next
+//              multiplications alone (bulk), or until after the next sums were gathered beside them (bulk_ahead)
 //   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
 //   LOADERS    warps beside the BLOCK_SHAPE's that load and convert the next set of images
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
@@ -50,7 +51,8 @@
 #define COLUMNS (IMAGES * ROW_TILES * W_OUT)
 #define COLUMN_TASKS UP(COLUMNS, TILE_COLUMNS)
 #define NEIGHBOURS (WRITES == WRITES_VECTOR)
-#define BULK (WRITES == WRITES_BULK)
+#define AHEAD (WRITES == WRITES_BULK_AHEAD)
+#define BULK (WRITES == WRITES_BULK || AHEAD)
 #define GROUPS UP(LAYER_M, TILE_M)
 #define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
 #define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
@@ -71,10 +73,10 @@
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
 #define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
-// Gathered sums: of each channel a ring of row tiles, as many as two rounds begin or end; lanes t write to banks apart.
+// Gathered sums: of each channel a ring of row tiles, as many as a round or two touch; lanes t write to banks apart.
 #define ROUND_COLUMNS (WARPS * TILE_COLUMNS)
 #define ROW_TILE (TILE_ROWS * W_OUT)
-#define ROUND_TILES (UP(2 * ROUND_COLUMNS, W_OUT) + 1)
+#define ROUND_TILES (UP((1 + AHEAD) * ROUND_COLUMNS, W_OUT) + 1)
 #define RING (ROUND_TILES < IMAGES * ROW_TILES ? ROUND_TILES : IMAGES * ROW_TILES)
 #define RING_PITCH (RING * ROW_TILE / 8 * 8 + 4 + (RING * ROW_TILE % 8 > 4 ? 8 : 0))
 #define RING_CHANNELS (TILE_M < LAYER_M ? TILE_M : LAYER_M)
@@ -84,8 +86,6 @@
 REQUIRE(TENSOR_CORES, "this device has no tensor cores for TF32");
 REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
 REQUIRE(ROWS < H_OUT, "this many rows are the whole image");
-REQUIRE(ROWS == 0 || 2 * STAGED_C * LAYER_H * LAYER_W * 4 > MAX_SHARED_BYTES,
-        "bands of rows serve images that fill half of the shared memory");
 REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
 REQUIRE(6 * GROUPS * N_TILES <= 7 * UP(LAYER_M, 8), "more than a seventh of the channels computed would hang over");
 REQUIRE(TILE_ROWS == 1 || 6 * ROW_TILES * TILE_ROWS * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
@@ -401,7 +401,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     if (BUFFERS == 2 && !LOADERS) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
     UNROLLED(1)
     for (int i = 0; IS_STEP(i); i++) {
-        if (BULK) BULK_WAIT_READ();   // what the last set gathered
+        if (AHEAD) BULK_WAIT_READ();   // what the last set gathered
         if (LOADERS) {
             BARRIER_SYNC(FULL(i), THREADS);
         } else {
@@ -439,9 +439,13 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             if (i % CHUNKS < CHUNKS - 1) continue;
             const int filters = LAYER_M - m_first - group * TILE_M;
             if (BULK) {
+                if (!AHEAD) {
+                    BULK_WAIT_READ();   // what the round before has finished
+                    BARRIER_SYNC(GATHERED, BLOCK_X);
+                }
                 gather(ring, sums, first, filters);
                 BULK_FENCE();
-                BULK_WAIT_READ();   // what the round before has finished
+                if (AHEAD) BULK_WAIT_READ();
                 BARRIER_SYNC(GATHERED, BLOCK_X);
                 if (warp == 0)
                     write_finished(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT, ring, round, IMAGES_LEFT(i), rows,

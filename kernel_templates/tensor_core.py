@@ -9,6 +9,7 @@ from tuner.templates import CUDA, Constraint, DeviceLimits, KernelTemplate, Laun
 
 MAX_GRID = 65_535
 MAX_PRODUCTS = 256
+FEW_BLOCKS = 512  # that leave many of a large device's multiprocessors idle
 FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
 FIRST_BULK_COPIES = 90  # sm_90: the first that copies runs of shared memory by an engine of its own
 EXACT = {  # the operands that hold a precision's tolerance
@@ -49,7 +50,11 @@ class Tile:
 
     @property
     def bulk(self) -> Any:
-        return 1 * (self.p.WRITES == "bulk")
+        return 1 * ((self.p.WRITES == "bulk") | (self.p.WRITES == "bulk_ahead"))
+
+    @property
+    def ahead(self) -> Any:
+        return 1 * (self.p.WRITES == "bulk_ahead")
 
     @property
     def paired(self) -> Any:
@@ -147,7 +152,8 @@ class Tile:
 
     @property
     def ring_words(self) -> Any:
-        tiles = smaller(up(2 * self.warps * self.p.TILE_COLUMNS, self.layer.W_out) + 1, self.p.IMAGES * self.row_tiles)
+        rounds = (1 + self.ahead) * self.warps * self.p.TILE_COLUMNS
+        tiles = smaller(up(rounds, self.layer.W_out) + 1, self.p.IMAGES * self.row_tiles)
         words = tiles * self.row_tile
         pitch = words // 8 * 8 + 4 + (words % 8 > 4) * 8
         return self.bulk * smaller(self.p.TILE_M, self.layer.M) * pitch
@@ -176,8 +182,9 @@ def holds_precision(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 
 def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    staged = 2 * FLOAT_BYTES * Tile(p, layer).staged_c * layer.H * layer.W
-    return (p.ROWS == 0) | (staged > limits.shared_bytes)
+    tile = Tile(p, layer)
+    staged = 2 * FLOAT_BYTES * tile.staged_c * layer.H * layer.W
+    return (p.ROWS == 0) | (staged > limits.shared_bytes) | (layer.B * tile.groups < FEW_BLOCKS)
 
 
 def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -213,7 +220,7 @@ def one_step(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     apart = (tile.row_tile % 4 == 0) & (layer.H_out * layer.W_out % 4 == 0) & (tile.block_rows * layer.W_out % 4 == 0)
-    return (p.WRITES != "bulk") | apart
+    return (tile.bulk == 0) | apart
 
 
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -235,13 +242,13 @@ TEMPLATE = KernelTemplate(
         ),
         Parameter(name="TILE_ROWS", choices=(1, 2, 3, 4, 5, 6, 8), doc="output rows of a warp"),
         Parameter(name="TILE_COLUMNS", choices=(16, 32), doc="output columns of a warp"),
-        Parameter(name="TILE_M", choices=(8, 16, 24, 32, 48, 56), doc="output channels of a warp"),
+        Parameter(name="TILE_M", choices=(8, 16, 24, 32, 40, 48, 56), doc="output channels of a warp"),
         Parameter(
             name="WRITES",
-            choices=("exchange", "vector", "bulk"),
+            choices=("exchange", "vector", "bulk", "bulk_ahead"),
             doc="a store is a row by lanes' exchange, neighbouring columns, or whole rows copied in bulk",
         ),
-        Parameter(name="ROWS", choices=(0, 8, 32), doc="output rows of a block; 0: the whole image"),
+        Parameter(name="ROWS", choices=(0, 4, 8, 32), doc="output rows of a block; 0: the whole image"),
         Parameter(
             name="GRID_LAYOUT",
             choices=("B,1,1", "B,M,1"),
@@ -278,7 +285,9 @@ TEMPLATE = KernelTemplate(
             "a block has more threads than the device allows",
         ),
         Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
-        Constraint("bands", large_image, "bands of rows serve images that fill half of the shared memory"),
+        Constraint(
+            "use of bands", large_image, "bands of rows serve few images, or those that fill half of the shared memory"
+        ),
         Constraint(
             "one image",
             lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
@@ -306,13 +315,13 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "bulk copies",
-            lambda p, layer, limits: (p.WRITES != "bulk") | (limits.capability >= FIRST_BULK_COPIES),
+            lambda p, layer, limits: (Tile(p, layer).bulk == 0) | (limits.capability >= FIRST_BULK_COPIES),
             "this device does not copy in bulk",
         ),
         Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
         Constraint(
             "groups in bulk",
-            lambda p, layer, limits: (p.WRITES != "bulk") | (Tile(p, layer).block_groups == 1),
+            lambda p, layer, limits: (Tile(p, layer).bulk == 0) | (Tile(p, layer).block_groups == 1),
             "sums are gathered of one group of channels",
         ),
         Constraint(

@@ -47,7 +47,7 @@ CUDA_LIMITS = DeviceLimits(
 TEMPLATES = builtin_templates()
 NAMES = sorted(TEMPLATES)
 # The compiler does not see the launch, nor the precision asked for; no choice exceeds its own limit of threads.
-HOST_ONLY = {"grid", "threads", "precision", "tensor cores", "bulk copies"}
+HOST_ONLY = {"grid", "threads", "precision", "tensor cores", "bulk copies", "use of bands"}
 DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
 HAS_NVCC = shutil.which("nvcc") is not None
 needs_nvcc = pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not installed")
