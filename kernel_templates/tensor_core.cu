@@ -21,14 +21,14 @@
 //             where |x|, |w| < 65504 and not tiny        fp16x4  one channel so in one word: 2 instructions, 4 products
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
 //   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns,
-//              or sums are gathered in shared memory until TILE_ROWS rows are whole, and copied in bulk: during the next
-//              multiplications alone (bulk), or until after the next sums were gathered beside them (bulk_ahead)
+//              or sums are gathered in shared memory until rows are whole, and copied in bulk during the next products
 //   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
 //   LOADERS    warps beside the BLOCK_SHAPE's that load and convert the next set of images
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 // Constraints: below, each with its reason.
 
 #define UP(a, b) (((a) + (b) - 1) / (b))
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define H_OUT (LAYER_H - LAYER_K + 1)
 #define W_OUT (LAYER_W - LAYER_K + 1)
 #define WARPS (BLOCK_X / 32)   // that multiply
@@ -51,8 +51,7 @@
 #define COLUMNS (IMAGES * ROW_TILES * W_OUT)
 #define COLUMN_TASKS UP(COLUMNS, TILE_COLUMNS)
 #define NEIGHBOURS (WRITES == WRITES_VECTOR)
-#define AHEAD (WRITES == WRITES_BULK_AHEAD)
-#define BULK (WRITES == WRITES_BULK || AHEAD)
+#define BULK (WRITES == WRITES_BULK)
 #define GROUPS UP(LAYER_M, TILE_M)
 #define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
 #define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
@@ -73,13 +72,13 @@
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
 #define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
-// Gathered sums: of each channel a ring of row tiles, as many as a round or two touch; lanes t write to banks apart.
+// Gathered sums: of each channel a ring of row tiles, as many as a round touches; lanes t write to banks apart.
 #define ROUND_COLUMNS (WARPS * TILE_COLUMNS)
 #define ROW_TILE (TILE_ROWS * W_OUT)
-#define ROUND_TILES (UP((1 + AHEAD) * ROUND_COLUMNS, W_OUT) + 1)
-#define RING (ROUND_TILES < IMAGES * ROW_TILES ? ROUND_TILES : IMAGES * ROW_TILES)
+#define ROUND_TILES (UP(ROUND_COLUMNS, W_OUT) + 1)
+#define RING LEAST(ROUND_TILES, IMAGES * ROW_TILES)
 #define RING_PITCH (RING * ROW_TILE / 8 * 8 + 4 + (RING * ROW_TILE % 8 > 4 ? 8 : 0))
-#define RING_CHANNELS (TILE_M < LAYER_M ? TILE_M : LAYER_M)
+#define RING_CHANNELS LEAST(TILE_M, LAYER_M)
 #define RING_WORDS (BULK ? RING_CHANNELS * RING_PITCH : 0)
 #define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4 + RING_WORDS)
 
@@ -325,6 +324,7 @@ __device__ __forceinline__ void exchange(float *values, int t)
             }
 }
 
+#if BULK_COPIES
 // Keep a task's sums in the ring until their rows are whole. filters: channels that there are.
 __device__ __forceinline__ void gather(float *ring, const float *sums, int first, int filters)
 {
@@ -344,21 +344,23 @@ __device__ __forceinline__ void gather(float *ring, const float *sums, int first
     }
 }
 
-// Copy the row tiles that a round has finished to y, a lane of the first warp each channel.
+// Copy the rows that a round has finished to y, a lane of the first warp each channel; a run ends with an image or the ring.
 __device__ __forceinline__ void write_finished(float *y, const float *ring, int round, int images, int rows, int filters)
 {
-    const int begun = round * ROUND_COLUMNS, ended = begun + ROUND_COLUMNS < COLUMNS ? begun + ROUND_COLUMNS : COLUMNS;
+    const int ended = (round + 1) * ROUND_COLUMNS < COLUMNS ? (round + 1) * ROUND_COLUMNS / W_OUT : IMAGES * ROW_TILES;
     for (int m = threadIdx.x; m < filters; m += 32)
         UNROLLED(1)
-        for (int tile = begun / W_OUT; tile < ended / W_OUT; tile++) {
+        for (int tile = round * ROUND_COLUMNS / W_OUT, next; tile < ended; tile = next) {
             const int image = tile / ROW_TILES, row = tile % ROW_TILES * TILE_ROWS;
-            const int height = rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
+            next = LEAST(ended, LEAST((image + 1) * ROW_TILES, (tile / RING + 1) * RING));
+            const int height = LEAST(rows - row, (next - tile) * TILE_ROWS);
             if (image < images && height > 0)
-                BULK_STORE(y + ((size_t)image * LAYER_M + m) * H_OUT * W_OUT + row * W_OUT,
+                BULK_STORE(y + (((size_t)image * LAYER_M + m) * H_OUT + row) * W_OUT,
                            ring + m * RING_PITCH + tile % RING * ROW_TILE, height * W_OUT * 4);
         }
     BULK_COMMIT();
 }
+#endif
 
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
@@ -366,7 +368,6 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 {
     SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
     unsigned *const fragments = staged + BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4, *const offsets = fragments + W_WORDS;
-    float *const ring = (float *)(offsets + STEPS * 4);
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int sets = UP(B, IMAGES), h_first = blockIdx.z * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
     const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
@@ -379,6 +380,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #define SET(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
 #define SET_X(i) (x + ((size_t)SET(i) * IMAGES * LAYER_C + (i) % CHUNKS * STAGED_C) * LAYER_H * LAYER_W)
 #define IMAGES_LEFT(i) (B - (int)SET(i) * IMAGES)
+#define RING_BUFFER ((float *)(offsets + STEPS * 4))
 #define X_BUFFER(i) (staged + (i) % BUFFERS * X_WORDS)
 #define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && SET(i) < sets)
 #define GATHERED 1   // barriers: sums have been gathered, a buffer is full, a buffer has been read
@@ -401,7 +403,6 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     if (BUFFERS == 2 && !LOADERS) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
     UNROLLED(1)
     for (int i = 0; IS_STEP(i); i++) {
-        if (AHEAD) BULK_WAIT_READ();   // what the last set gathered
         if (LOADERS) {
             BARRIER_SYNC(FULL(i), THREADS);
         } else {
@@ -438,20 +439,19 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                 multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
             if (i % CHUNKS < CHUNKS - 1) continue;
             const int filters = LAYER_M - m_first - group * TILE_M;
+#if BULK_COPIES
             if (BULK) {
-                if (!AHEAD) {
-                    BULK_WAIT_READ();   // what the round before has finished
-                    BARRIER_SYNC(GATHERED, BLOCK_X);
-                }
-                gather(ring, sums, first, filters);
+                BULK_WAIT_READ();   // what the round before has finished
+                BARRIER_SYNC(GATHERED, BLOCK_X);
+                gather(RING_BUFFER, sums, first, filters);
                 BULK_FENCE();
-                if (AHEAD) BULK_WAIT_READ();
                 BARRIER_SYNC(GATHERED, BLOCK_X);
                 if (warp == 0)
-                    write_finished(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT, ring, round, IMAGES_LEFT(i), rows,
-                                   filters < TILE_M ? filters : TILE_M);
+                    write_finished(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT, RING_BUFFER, round, IMAGES_LEFT(i), rows,
+                                   LEAST(filters, TILE_M));
                 continue;
             }
+#endif
 
             const int column = first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g);   // that this lane writes
             locate_column(column, &image, &row, &at);
@@ -483,5 +483,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         }
         if (LOADERS && IS_STEP(i + 2)) BARRIER_ARRIVE(READ(i), THREADS);
     }
+#if BULK_COPIES
     if (BULK) BULK_WAIT_READ();
+#endif
 }

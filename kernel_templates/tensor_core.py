@@ -50,11 +50,7 @@ class Tile:
 
     @property
     def bulk(self) -> Any:
-        return 1 * ((self.p.WRITES == "bulk") | (self.p.WRITES == "bulk_ahead"))
-
-    @property
-    def ahead(self) -> Any:
-        return 1 * (self.p.WRITES == "bulk_ahead")
+        return 1 * (self.p.WRITES == "bulk")
 
     @property
     def paired(self) -> Any:
@@ -152,8 +148,8 @@ class Tile:
 
     @property
     def ring_words(self) -> Any:
-        rounds = (1 + self.ahead) * self.warps * self.p.TILE_COLUMNS
-        tiles = smaller(up(rounds, self.layer.W_out) + 1, self.p.IMAGES * self.row_tiles)
+        touched = up(self.warps * self.p.TILE_COLUMNS, self.layer.W_out) + 1
+        tiles = smaller(touched, self.p.IMAGES * self.row_tiles)
         words = tiles * self.row_tile
         pitch = words // 8 * 8 + 4 + (words % 8 > 4) * 8
         return self.bulk * smaller(self.p.TILE_M, self.layer.M) * pitch
@@ -245,7 +241,7 @@ TEMPLATE = KernelTemplate(
         Parameter(name="TILE_M", choices=(8, 16, 24, 32, 40, 48, 56), doc="output channels of a warp"),
         Parameter(
             name="WRITES",
-            choices=("exchange", "vector", "bulk", "bulk_ahead"),
+            choices=("exchange", "vector", "bulk"),
             doc="a store is a row by lanes' exchange, neighbouring columns, or whole rows copied in bulk",
         ),
         Parameter(name="ROWS", choices=(0, 4, 8, 32), doc="output rows of a block; 0: the whole image"),

@@ -82,10 +82,6 @@
 #define BULK_WAIT_READ() asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory")
 #else
 #define BULK_COPIES 0
-#define BULK_FENCE()
-#define BULK_STORE(to, from, bytes)
-#define BULK_COMMIT()
-#define BULK_WAIT_READ()
 #endif
 
 // Barriers 1 to 15 of a block, among so many of its threads; who arrives does not wait.
