@@ -14,13 +14,11 @@
 //   CHANNELS     staged at once (0: all)        STAGING  through registers, or asynchronous (with CHANNELS: one ahead)
 //   ROW_PITCH    of x in shared memory: packed, odd, or padded to the next multiple of 4 words, against bank conflicts
 //   VECTOR       widest copy in words, where alignment allows      UNROLL   one direction of the filter, or all of it
-//   WRITES       sums go to y from registers, or are gathered in shared memory until rows are whole and copied in bulk
 //   X_READS      words of x slide through registers, or are read for each term, in the vectors of a CPU
 //   WEIGHTS      read from shared memory as [c][p][q][m], or as they are from constant or global memory
 // Constraints: below, each with its reason.
 
 #define UP(a, b) (((a) + (b) - 1) / (b))
-#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MAX_OF(a, b) ((a) > (b) ? (a) : (b))
 #define WIDEST(a, b) (VECTOR >= 4 && (a) % 4 == 0 && (b) % 4 == 0 ? 4 : VECTOR >= 2 && (a) % 2 == 0 && (b) % 2 == 0 ? 2 : 1)
 #define H_OUT (LAYER_H - LAYER_K + 1)
@@ -60,12 +58,7 @@
 #define W_PITCH (BLOCK_GROUPS * M_WORDS + (BLOCK_GROUPS * M_WORDS % 8 == 0 ? 4 : 0))   // spreads the transposed writes
 #define STAGE_W (WEIGHTS == WEIGHTS_SHARED)
 #define W_WORDS (STAGE_W ? UP(STAGED_C * FILTER * W_PITCH, 4) * 4 : 0)
-#define BULK (WRITES == WRITES_BULK)
-#define BLOCK_TILES (BLOCK_GROUPS * IMAGES * ROW_TILES)   // row tiles: TILE_H rows of an image, of one group of channels
-#define ROW_TILE (TILE_H * W_OUT)
-#define RING LEAST(UP(THREADS, STRIPS) + 1, BLOCK_TILES)  // of them, as many as a round touches
-#define RING_WORDS (BULK ? TILE_M * RING * ROW_TILE : 0)
-#define SHARED_WORDS (BUFFERS * (X_WORDS + W_WORDS) + OVERHANG + RING_WORDS)
+#define SHARED_WORDS (BUFFERS * (X_WORDS + W_WORDS) + OVERHANG)
 
 #define LOAD_WIDTH (WHOLE ? WIDEST(RUN, RUN) : WIDEST(LAYER_W, PITCH))
 #define X_WIDTH (SLIDE_H || X_READS == X_READS_EACH ? 1 : WIDEST(TILE_W, PITCH))
@@ -99,9 +92,6 @@ REQUIRE(MIN_BLOCKS == 1 || WARP > 1, "this device has no limit of registers to s
 REQUIRE(WARP > 1 || ROW_PITCH == ROW_PITCH_PACKED, "this device's shared memory has no banks");
 REQUIRE(X_READS == X_READS_SLIDE || WARP == 1, "this device's threads have no vectors to read x in");
 REQUIRE(X_READS == X_READS_SLIDE || (!SLIDE_H && TILE_W >= 4), "a vector of x lies along W and has at least 4 words");
-REQUIRE(!BULK || BULK_COPIES, "this device does not copy in bulk");
-REQUIRE(!BULK || (ROW_TILE % 4 == 0 && H_OUT * W_OUT % 4 == 0 && BLOCK_ROWS * W_OUT % 4 == 0),
-        "rows to copy in bulk do not begin at multiples of 16 bytes");
 REQUIRE(ROW_PITCH != ROW_PITCH_ODD || LAYER_W % 2 == 0, "rows of x are odd already");
 REQUIRE(ROW_PITCH != ROW_PITCH_PADDED || X_WIDTH == 4, "padded rows serve reads of 4 words");
 REQUIRE(VECTOR == 1 || LOAD_WIDTH == VECTOR || X_WIDTH == VECTOR || Y_WIDTH == VECTOR,
@@ -212,41 +202,6 @@ __device__ __forceinline__ void write_tile(GLOBAL float *y, const float *sums, i
 #endif
 }
 
-#if BULK_COPIES
-// Keep a tile's sums in the ring until its rows are whole.
-__device__ __forceinline__ void gather(SHARED float *ring, const float *sums, int tile, int column)
-{
-    UNROLLED(TILE_H)
-    for (int h = 0; h < TILE_H; h++)
-        UNROLLED(TILE_M)
-        for (int m = 0; m < TILE_M; m++)
-            UNROLLED(TILE_W / Y_WIDTH)
-            for (int i = 0; i < TILE_W; i += Y_WIDTH)
-                if (column + i < W_OUT)
-                    COPY(Y_WIDTH, &ring[(m * RING + tile % RING) * ROW_TILE + h * W_OUT + column + i],
-                         &sums[(h * TILE_M + m) * TILE_W + i]);
-}
-
-// Copy the rows that a round has finished to y, a thread each channel; a run ends with an image or the ring.
-__device__ __forceinline__ void write_finished(GLOBAL float *y, SHARED const float *ring, int round, int images, int rows,
-                                               int filters)
-{
-    const int ended = LEAST((round + 1) * THREADS, TASKS) / STRIPS;
-    for (int m = threadIdx.x; m < TILE_M; m += WARP)
-        UNROLLED(1)
-        for (int tile = round * THREADS / STRIPS, next; tile < ended; tile = next) {
-            const int image = tile / ROW_TILES % IMAGES, row = tile % ROW_TILES * TILE_H;
-            const int channel = tile / ROW_TILES / IMAGES * TILE_M + m;
-            next = LEAST(ended, LEAST((tile / ROW_TILES + 1) * ROW_TILES, (tile / RING + 1) * RING));
-            const int height = LEAST(rows - row, (next - tile) * TILE_H);
-            if (image < images && channel < filters && height > 0)
-                BULK_STORE(y + ((image * LAYER_M + channel) * H_OUT + row) * W_OUT,
-                           ring + (m * RING + tile % RING) * ROW_TILE, height * W_OUT * 4);
-        }
-    BULK_COMMIT();
-}
-#endif
-
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restrict__ w, GLOBAL float *__restrict__ y,
              int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
@@ -268,7 +223,6 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     const int filters = LAYER_M % TILE_M ? LAYER_M - m_first - group * TILE_M : TILE_M
 #define Y_TILE (y + (image * LAYER_M + group * TILE_M) * H_OUT * W_OUT)
 #define X_BUFFER(n) (staged + (n) * X_WORDS)
-#define RING_BUFFER (staged + BUFFERS * (X_WORDS + W_WORDS) + OVERHANG)
 #define W_BUFFER(n) (staged + BUFFERS * X_WORDS + OVERHANG + (n) * W_WORDS)
 #define X_TILE(n) (X_BUFFER(n) + image * STAGED_C * PLANE + row * PITCH + column)
 #if WEIGHTS == WEIGHTS_SHARED
@@ -289,21 +243,6 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     COPY_ASYNC_COMMIT()
 #endif
 
-// Gather a round's sums where the last one's have been read, then let them be copied.
-#if BULK_COPIES
-#define WRITE_IN_BULK(round)                                                                        \
-    BULK_WAIT_READ();                                                                               \
-    __syncthreads();                                                                                \
-    if (task < TASKS) gather(RING_BUFFER, sums, task / STRIPS, column);                             \
-    BULK_FENCE();                                                                                   \
-    __syncthreads();                                                                                \
-    if (threadIdx.x < WARP)                                                                         \
-        write_finished(y, RING_BUFFER, round, images, block_rows, LAYER_M - m_first)
-#else
-#define WRITE_IN_BULK(round)
-#define BULK_WAIT_READ()
-#endif
-
 #if CHUNKS == 1
     STAGE(0, 0);
     COPY_ASYNC_WAIT(0);
@@ -316,11 +255,8 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
             for (int i = 0; i < SUMS; i++)
                 sums[i] = 0.0f;
             multiply(sums, X_TILE(0), W_TILE(0, 0), filters);
-            if (!BULK && image < images)
+            if (image < images)
                 write_tile(Y_TILE, sums, row, column, block_rows, filters);
-        }
-        if (BULK) {
-            WRITE_IN_BULK(round);
         }
     }
 #else
@@ -347,11 +283,7 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
             multiply(sums, X_TILE(chunk % BUFFERS), W_TILE(chunk % BUFFERS, chunk * STAGED_C), filters);
         __syncthreads();
     }
-    if (!BULK && task < TASKS && image < images)
+    if (task < TASKS && image < images)
         write_tile(Y_TILE, sums, row, column, block_rows, filters);
-    if (BULK) {
-        WRITE_IN_BULK(0);
-    }
 #endif
-    if (BULK) BULK_WAIT_READ();
 }

@@ -10,7 +10,6 @@ from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemp
 MAX_GRID = 65_535
 MIN_SUMS = 4
 MAX_TERMS = 4096
-FIRST_BULK_COPIES = 90  # sm_90: the first that copies runs of shared memory by an engine of its own
 THREAD_REGISTERS = {CUDA: 255}
 VECTOR_UNIT_REGISTERS = 640  # 32 registers of 16 words, and some that stay in a cache
 
@@ -124,17 +123,7 @@ class Tile:
 
     @property
     def shared_bytes(self) -> Any:
-        return FLOAT_BYTES * (self.buffers * (self.x_words + self.w_words) + self.overhang + self.ring_words)
-
-    @property
-    def row_tile(self) -> Any:
-        return self.p.TILE_H * self.layer.W_out
-
-    @property
-    def ring_words(self) -> Any:
-        tiles = self.block_groups * self.p.IMAGES * self.row_tiles
-        ring = smaller(up(self.p.BLOCK_X, self.strips) + 1, tiles)
-        return (self.p.WRITES == "bulk") * self.p.TILE_M * ring * self.row_tile
+        return FLOAT_BYTES * (self.buffers * (self.x_words + self.w_words) + self.overhang)
 
     @property
     def x_width(self) -> Any:
@@ -194,18 +183,12 @@ def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (limits.warp == p.BLOCK_X) | (7 * tile.rounds * p.BLOCK_X <= 8 * tile.tasks)
 
 
-def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    tile = Tile(p, layer)
-    apart = (tile.row_tile % 4 == 0) & (layer.H_out * layer.W_out % 4 == 0) & (tile.block_rows * layer.W_out % 4 == 0)
-    return (p.WRITES != "bulk") | apart
-
-
 def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     terms = layer.K + (p.UNROLL == "filter") * (layer.K**2 - layer.K)
     return terms * Tile(p, layer).sums <= MAX_TERMS
 
 
-FLAT_BLOCKS = (256, 64, 128, 192, 384, 512, 1024, 32, 16, 1)
+FLAT_BLOCKS = (256, 64, 128, 160, 192, 384, 512, 1024, 32, 16, 1)
 
 TEMPLATE = KernelTemplate(
     name="register_tile",
@@ -235,11 +218,6 @@ TEMPLATE = KernelTemplate(
             name="X_READS",
             choices=("slide", "each"),
             doc="words of x: slid through registers, or read for each term in the vectors of a CPU",
-        ),
-        Parameter(
-            name="WRITES",
-            choices=("stream", "bulk"),
-            doc="sums go to y from registers, or whole rows are gathered and copied in bulk",
         ),
         Parameter(name="WEIGHTS", choices=("shared", "constant", "global"), doc="memory that w is read from"),
         Parameter(name="CHANNELS", choices=(0, 1, 4), doc="input channels staged at once; 0: all"),
@@ -355,12 +333,6 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.X_READS == "slide") | ((p.TILE_W >= p.TILE_H) & (p.TILE_W >= 4)),
             "a vector of x lies along W and has at least 4 words",
         ),
-        Constraint(
-            "bulk copies",
-            lambda p, layer, limits: (p.WRITES != "bulk") | (limits.capability >= FIRST_BULK_COPIES),
-            "this device does not copy in bulk",
-        ),
-        Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
         Constraint(
             "odd pitch",
             lambda p, layer, limits: (p.ROW_PITCH != "odd") | (layer.W % 2 == 0),

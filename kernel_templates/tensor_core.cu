@@ -10,7 +10,7 @@
 // Thread -> output: a warp's task is TILE_ROWS rows x TILE_COLUMNS columns x TILE_M channels. Columns are counted through
 // the IMAGES images (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all
 // groups of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the
-// other; with 2 BUFFERS the next arrives while this one is multiplied, or is converted too, by a warp for that alone.
+// other; with 2 BUFFERS the next arrives while this one is multiplied.
 // fa18/conv2, FP16X3, TILE 3x16x24: 6 pairs of channels x 7 are 42 terms, 6 steps (48). A step is 9 x 8 words of x and
 // 7 x 3 x 4 of w a lane for 7 x 3 x 3 x 3 products of 16x8x16. An image of 27 rows has 9 x 27 columns, 16 tasks.
 //
@@ -23,7 +23,6 @@
 //   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns,
 //              or sums are gathered in shared memory until rows are whole, and copied in bulk during the next products
 //   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
-//   LOADERS    warps beside the BLOCK_SHAPE's that load and convert the next set of images
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 // Constraints: below, each with its reason.
 
@@ -31,8 +30,8 @@
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define H_OUT (LAYER_H - LAYER_K + 1)
 #define W_OUT (LAYER_W - LAYER_K + 1)
-#define WARPS (BLOCK_X / 32)   // that multiply
-#define THREADS (BLOCK_X + 32 * LOADERS)
+#define THREADS BLOCK_X
+#define WARPS (THREADS / 32)
 #define PAIRED (OPERANDS == OPERANDS_FP16X3 || OPERANDS == OPERANDS_FP16 || OPERANDS == OPERANDS_BF16)
 #define PARTS (OPERANDS == OPERANDS_TF32X3 || OPERANDS == OPERANDS_FP16X3 ? 2 : 1)   // words of a factor: larger, smaller
 #define PRODUCTS (PARTS == 2 ? 3 : OPERANDS == OPERANDS_FP16X4 ? 2 : 1)
@@ -108,7 +107,6 @@ REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one
 REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
 REQUIRE(!KEEP_W || (STEPS == 1 && BLOCK_GROUPS == 1 && CHUNKS == 1), "registers keep the weights of one step and one group");
 REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
-REQUIRE(LOADERS == 0 || (BUFFERS == 2 && CHUNKS == 1), "a warp that loads needs a second buffer and all channels in it");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
 REQUIRE(UNROLL * LAYER_K * N_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
@@ -214,9 +212,8 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_firs
 }
 
 // Do for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
-#define COPIERS (LOADERS ? 32 * LOADERS : THREADS)
 #define FOR_EACH_COPY(images, rows)                                                                             \
-    for (int i = threadIdx.x - (THREADS - COPIERS); i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += COPIERS) \
+    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                    \
         if (const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH, \
             c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;                            \
             image < (images) && row < (rows))
@@ -339,12 +336,13 @@ __device__ __forceinline__ void gather(float *ring, const float *sums, int first
             UNROLLED(TILE_ROWS)
             for (int h = 0; h < TILE_ROWS; h++)
                 if (column < COLUMNS && m < filters)
-                    target[m * RING_PITCH + h * W_OUT] = sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
+                    target[m * RING_PITCH + h * W_OUT] =
+                        sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
         }
     }
 }
 
-// Copy the rows that a round has finished to y, a lane of the first warp each channel; a run ends with an image or the ring.
+// Copy the rows that a round has finished to y, a lane each channel; a run ends with an image or the ring.
 __device__ __forceinline__ void write_finished(float *y, const float *ring, int round, int images, int rows, int filters)
 {
     const int ended = (round + 1) * ROUND_COLUMNS < COLUMNS ? (round + 1) * ROUND_COLUMNS / W_OUT : IMAGES * ROW_TILES;
@@ -383,38 +381,20 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #define RING_BUFFER ((float *)(offsets + STEPS * 4))
 #define X_BUFFER(i) (staged + (i) % BUFFERS * X_WORDS)
 #define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && SET(i) < sets)
-#define GATHERED 1   // barriers: sums have been gathered, a buffer is full, a buffer has been read
-#define FULL(i) (2 + (i) % 2)
-#define READ(i) (4 + (i) % 2)
 
     fill_offsets(offsets);
     if (CHUNKS == 1) stage_w(fragments, w, 0, LAYER_M - m_first);
-    if (LOADERS && warp >= WARPS) {
-        UNROLLED(1)
-        for (int i = 0; IS_STEP(i); i++) {
-            if (i >= 2) BARRIER_SYNC(READ(i), THREADS);
-            request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
-            COPY_ASYNC_WAIT(0);
-            if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
-            BARRIER_ARRIVE(FULL(i), THREADS);
-        }
-        return;
-    }
-    if (BUFFERS == 2 && !LOADERS) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
+    if (BUFFERS == 2) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
     UNROLLED(1)
     for (int i = 0; IS_STEP(i); i++) {
-        if (LOADERS) {
-            BARRIER_SYNC(FULL(i), THREADS);
-        } else {
-            if (CHUNKS > 1 || (BUFFERS == 1 && i > 0)) __syncthreads();   // the last one's words have been read
-            if (BUFFERS == 1) request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
-            if (CHUNKS > 1) stage_w(fragments, w, i % CHUNKS * STAGED_C, LAYER_M - m_first);
-            COPY_ASYNC_WAIT(0);
-            if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
-            __syncthreads();
-            if (BUFFERS == 2 && IS_STEP(i + 1))
-                request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
-        }
+        if (CHUNKS > 1 || (BUFFERS == 1 && i > 0)) __syncthreads();   // the last one's words have been read
+        if (BUFFERS == 1) request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
+        if (CHUNKS > 1) stage_w(fragments, w, i % CHUNKS * STAGED_C, LAYER_M - m_first);
+        COPY_ASYNC_WAIT(0);
+        if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
+        __syncthreads();
+        if (BUFFERS == 2 && IS_STEP(i + 1))
+            request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
 
         unsigned kept[KEPT][FRAGMENT];
         UNROLLED(KEPT)
@@ -442,13 +422,12 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #if BULK_COPIES
             if (BULK) {
                 BULK_WAIT_READ();   // what the round before has finished
-                BARRIER_SYNC(GATHERED, BLOCK_X);
+                __syncthreads();
                 gather(RING_BUFFER, sums, first, filters);
                 BULK_FENCE();
-                BARRIER_SYNC(GATHERED, BLOCK_X);
-                if (warp == 0)
-                    write_finished(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT, RING_BUFFER, round, IMAGES_LEFT(i), rows,
-                                   LEAST(filters, TILE_M));
+                __syncthreads();
+                float *const set = y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT;
+                if (warp == 0) write_finished(set, RING_BUFFER, round, IMAGES_LEFT(i), rows, LEAST(filters, TILE_M));
                 continue;
             }
 #endif
@@ -481,7 +460,6 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                     }
                 }
         }
-        if (LOADERS && IS_STEP(i + 2)) BARRIER_ARRIVE(READ(i), THREADS);
     }
 #if BULK_COPIES
     if (BULK) BULK_WAIT_READ();

@@ -45,10 +45,6 @@ class Tile:
         return self.p.BLOCK_X // 32
 
     @property
-    def threads(self) -> Any:
-        return self.p.BLOCK_X + 32 * self.p.LOADERS
-
-    @property
     def bulk(self) -> Any:
         return 1 * (self.p.WRITES == "bulk")
 
@@ -165,7 +161,7 @@ def launch(p: Any, layer: ConvLayer) -> Launch:
     tile = Tile(p, layer)
     return Launch(
         grid=(up(up(layer.B, p.IMAGES), p.SEQUENCE), up(tile.groups, tile.block_groups), tile.bands),
-        block=(tile.threads, 1, 1),
+        block=(p.BLOCK_X, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
 
@@ -200,7 +196,7 @@ def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return tile.registers * tile.threads * p.MIN_BLOCKS <= limits.registers
+    return tile.registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
 
 
 def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -221,7 +217,7 @@ def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    wanted = tile.registers * tile.threads * p.MIN_BLOCKS
+    wanted = tile.registers * p.BLOCK_X * p.MIN_BLOCKS
     return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
 
 
@@ -257,7 +253,6 @@ TEMPLATE = KernelTemplate(
             doc="threads of a block",
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
-        Parameter(name="LOADERS", choices=(0, 1), doc="warps that load and convert the next images, and do no more"),
         Parameter(
             name="WEIGHTS",
             choices=("shared", "registers"),
@@ -277,7 +272,7 @@ TEMPLATE = KernelTemplate(
         Constraint("precision", holds_precision, "these operands are rounded further than the precision asked for"),
         Constraint(
             "threads",
-            lambda p, layer, limits: limits.max_threads >= Tile(p, layer).threads,
+            lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
             "a block has more threads than the device allows",
         ),
         Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
@@ -361,11 +356,6 @@ TEMPLATE = KernelTemplate(
             "next words",
             lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
             "a second buffer serves what comes next",
-        ),
-        Constraint(
-            "loaders",
-            lambda p, layer, limits: (p.LOADERS == 0) | ((p.BUFFERS == 2) & (Tile(p, layer).chunks == 1)),
-            "a warp that loads needs a second buffer and all channels in it",
         ),
         Constraint(
             "shared memory",

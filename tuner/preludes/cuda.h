@@ -84,10 +84,6 @@
 #define BULK_COPIES 0
 #endif
 
-// Barriers 1 to 15 of a block, among so many of its threads; who arrives does not wait.
-#define BARRIER_SYNC(number, threads) asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory")
-#define BARRIER_ARRIVE(number, threads) asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(threads) : "memory")
-
 // Rows of any length: sums[i] += factor * x[i], and to[i] = from[i].
 #define MULTIPLY_ADD(count, sums, factor, x)                   \
     UNROLLED(count)                                            \

@@ -40,7 +40,6 @@
         else COPY1(to, from);                         \
     } while (0)
 #define STREAM(width, to, from) COPY(width, to, from)
-#define BULK_COPIES 0                             // no engine that copies to global memory
 #define COPY_ASYNC(width, to, from) COPY(width, to, from)
 #define COPY_ASYNC_COMMIT()
 #define COPY_ASYNC_WAIT(groups)
