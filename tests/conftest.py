@@ -24,12 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _why_no_gpu() -> str:
-    from tuner.devices import cuda
+    from tuner.devices import cuda_driver, nvcc
     from tuner.errors import UsageError
 
     try:
-        cuda.require()
-        cuda.toolkit()
+        cuda_driver.require()
+        nvcc.toolkit()
     except UsageError as error:
         return f"needs an NVIDIA GPU: {error}"
     return ""

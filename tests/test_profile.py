@@ -19,7 +19,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
 from tuner.cli import _run
 from tuner.compiler import Compiler, _compile
-from tuner.devices.cuda import OPTIONS, WARN_SPILLS, compile_with_spills, spilled_bytes
+from tuner.devices.nvcc import OPTIONS, WARN_SPILLS, compile_with_spills, spilled_bytes
 from tuner.devices.occupancy import Multiprocessor, occupancy, resident_blocks
 from tuner.errors import TunerError
 from tuner.profiling import find_ncu, profile

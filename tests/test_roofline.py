@@ -20,7 +20,7 @@ from tuner.ceilings import with_ceilings
 from tuner.cli import _run
 from tuner.cli.report import floor_line
 from tuner.devices import open_device
-from tuner.devices.cuda import OPTIONS, WARN_SPILLS
+from tuner.devices.nvcc import OPTIONS, WARN_SPILLS
 from tuner.errors import UsageError
 from tuner.layers import find_layer
 from tuner.render import block_defines, prelude

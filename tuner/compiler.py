@@ -19,7 +19,7 @@ from pebble import ProcessExpired, ProcessPool
 from tuner.cache import CompileCache, binary_key
 from tuner.errors import CompileError, Rejected, TimedOut
 from tuner.results import Environment
-from tuner.worker import begin
+from tuner.workshop import begin
 
 COMPILE_SECONDS = 60.0
 GRACE_SECONDS = 2.0

@@ -79,12 +79,12 @@ def _opencl() -> list[Finding]:
 def _cuda() -> list[Finding]:
     findings = [_nvcc()]
     try:
-        from tuner.devices import cuda
+        from tuner.devices import cuda_driver
 
-        number = cuda.require()
+        number = cuda_driver.require()
     except TunerError as error:
         return [*findings, Finding(subject="cuda", ok=False, found=str(error), remedy="the CPU works without it")]
-    return [*findings, *(Finding(subject=f"cuda:{i}", ok=True, found=cuda.describe(i)) for i in range(number))]
+    return [*findings, *(Finding(subject=f"cuda:{i}", ok=True, found=cuda_driver.describe(i)) for i in range(number))]
 
 
 def _nvcc() -> Finding:
@@ -92,7 +92,7 @@ def _nvcc() -> Finding:
     if path is None:
         remedy = "install the CUDA toolkit and put its bin folder on the PATH (only for NVIDIA GPUs)"
         return Finding(subject="nvcc", ok=False, found="not on the PATH", remedy=remedy)
-    from tuner.devices.cuda import toolkit
+    from tuner.devices.nvcc import toolkit
 
     return _guarded("nvcc", lambda: f"{toolkit()} ({path})")
 

@@ -45,7 +45,7 @@ def show_ceilings(device: str, again: bool, as_json: bool) -> None:
 
 def _again(spec: BenchSpec) -> Environment:
     from tuner.ceilings import with_ceilings
-    from tuner.worker import prepared
+    from tuner.workshop import prepared
 
     shop = prepared(spec)
     return with_ceilings(shop.bench, shop.device.environment, again=True)

@@ -15,7 +15,7 @@ from tuner.measure import Trial
 from tuner.protocol import BenchSpec, Task, Verdict
 from tuner.reference import INPUT_ROUNDOFF, tolerance
 from tuner.results import OK
-from tuner.worker import prepared, verdict_of
+from tuner.workshop import prepared, verdict_of
 
 DOWNLOAD_BYTES = 256 << 20  # copied from the device at once
 

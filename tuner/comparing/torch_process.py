@@ -15,7 +15,7 @@ from pebble import ProcessExpired, ProcessPool
 from tuner.comparing.rows import Variant
 from tuner.comparing.torch_side import TorchSpec, enter_variant, open_torch, sample_variant
 from tuner.errors import TunerError
-from tuner.worker import begin
+from tuner.workshop import begin
 
 T = TypeVar("T")
 OPEN_SECONDS = 180.0

@@ -41,9 +41,9 @@ def resolve(name: str) -> str:
     """Return what ``auto`` means here: the first NVIDIA GPU, else the CPU. Other names come back as they are."""
     if name != "auto":
         return name
-    from tuner.devices import cuda
+    from tuner.devices import cuda_driver
 
-    return "cuda:0" if cuda.count() else "cpu"
+    return "cuda:0" if cuda_driver.count() else "cpu"
 
 
 def open_device(name: str) -> Device:
@@ -78,9 +78,9 @@ def compile_with_spills(environment: Environment, source: str) -> tuple[bytes, i
         CompileError: With the compiler's log.
     """
     if environment.kind == "cuda":
-        from tuner.devices import cuda
+        from tuner.devices import nvcc
 
-        return cuda.compile_with_spills(environment.arch, source)
+        return nvcc.compile_with_spills(environment.arch, source)
     from tuner.devices import opencl
 
     return opencl.compile_source(environment.device, source), None

@@ -1,128 +1,23 @@
-"""NVIDIA devices through PyCUDA: ``SourceModule``'s own compile step run ahead, modules loaded from the binary."""
+"""NVIDIA devices through PyCUDA: modules loaded from nvcc's binary, launched and timed."""
 
 from __future__ import annotations
 
 import platform
-import re
-import subprocess
-import warnings
 from dataclasses import replace
-from functools import cache
 from typing import Any, cast
 
 import numpy as np
 
 from tuner.devices.base import Array, Buffer, Kernel, wait_until
-from tuner.devices.occupancy import Multiprocessor, occupancy
-from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
+from tuner.devices.cuda_driver import driver, driver_version, multiprocessor, shared_optin
+from tuner.devices.nvcc import OPTIONS, toolkit
+from tuner.devices.nvml import nvml_handle, nvml_telemetry
+from tuner.devices.occupancy import occupancy
+from tuner.errors import Crashed, DeviceError, OutOfResources, UsageError
 from tuner.results import Environment, Resources, Telemetry
 from tuner.templates import CUDA, DeviceLimits, Launch
 
-OPTIONS = ("-O3", "-std=c++17")
-WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
 STATIC_SHARED = 48 * 1024
-FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
-ELSE = "or use --device cpu"
-
-
-def _driver() -> Any:
-    """Import PyCUDA's driver module and initialise it.
-
-    Raises:
-        UsageError: One line: PyCUDA is missing, its driver library is missing, or the driver refuses.
-    """
-    try:
-        import pycuda.driver as cuda
-    except ModuleNotFoundError:
-        raise UsageError(f"device cuda: PyCUDA is not installed; pip install 'tuner[cuda]', {ELSE}") from None
-    except ImportError as error:
-        raise UsageError(f"device cuda: PyCUDA does not load ({error}); install the NVIDIA driver, {ELSE}") from None
-    try:
-        cuda.init()
-    except cuda.Error as error:
-        raise UsageError(f"device cuda: the NVIDIA driver refuses ({error}); run nvidia-smi, {ELSE}") from None
-    return cuda
-
-
-def require() -> int:
-    """Return how many CUDA devices there are, at least one.
-
-    Raises:
-        UsageError: There is none, or what it needs is missing; one line that says what.
-    """
-    number = int(_driver().Device.count())
-    if number == 0:
-        raise UsageError(f"device cuda: the driver shows no GPU; check nvidia-smi, {ELSE}")
-    return number
-
-
-def count() -> int:
-    """Return how many CUDA devices there are; 0 without PyCUDA or a driver."""
-    try:
-        return require()
-    except UsageError:
-        return 0
-
-
-def describe(number: int) -> str:
-    """Return a device's model, compute capability, memory and driver in one line, without opening it."""
-    cuda = _driver()
-    device = cuda.Device(number)
-    major, minor = device.compute_capability()
-    return f"{device.name()}, sm_{major}{minor}, {device.total_memory() >> 20:,} MiB, driver {_driver_version(cuda)}"
-
-
-@cache
-def toolkit() -> str:
-    """Return nvcc's release line.
-
-    Raises:
-        UsageError: nvcc is not on the PATH.
-    """
-    try:
-        done = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        raise UsageError("device cuda: nvcc does not run; put the CUDA toolkit's bin folder on the PATH") from None
-    return done.stdout.strip().splitlines()[-1]
-
-
-def compile_source(arch: str, source: str) -> bytes:
-    """Compile ``source`` for ``arch`` (``sm_90``) with PyCUDA's compile step, as ``SourceModule`` does.
-
-    Raises:
-        CompileError: With nvcc's output.
-    """
-    return compile_with_spills(arch, source)[0]
-
-
-def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
-    """Compile, and return the binary with the bytes of registers that a thread spills, as ptxas counts its stores.
-
-    Raises:
-        CompileError: With nvcc's output.
-    """
-    from pycuda.compiler import compile as pycuda_compile
-    from pycuda.driver import CompileError as NvccError
-
-    options = [*OPTIONS, *WARN_SPILLS]
-    try:
-        with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
-            warnings.simplefilter("always")
-            binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=False, cache_dir=False)
-    except NvccError as error:
-        log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
-        raise CompileError(_first_error(log), log) from None
-    return cast(bytes, binary), spilled_bytes("\n".join(str(each.message) for each in said))
-
-
-def spilled_bytes(log: str) -> int:
-    """Return the spill stores that ptxas warns of; it says nothing where nothing is spilled."""
-    return sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
-
-
-def _first_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "nvcc gave no message")
 
 
 class CudaKernel:
@@ -153,7 +48,7 @@ class CudaDevice:
     shares_host = False
 
     def __init__(self, name: str) -> None:
-        self._cuda = cuda = _driver()
+        self._cuda = cuda = driver()
         number = int(name.partition(":")[2] or 0)
         if number >= cuda.Device.count():
             raise UsageError(f"device '{name}': this machine has {cuda.Device.count()} CUDA device(s); see tune doctor")
@@ -167,7 +62,7 @@ class CudaDevice:
             device=f"cuda:{number}",
             kind="cuda",
             model=device.name(),
-            driver=_driver_version(cuda),
+            driver=driver_version(cuda),
             toolkit=f"{toolkit()} {' '.join(OPTIONS)}",
             arch=f"sm_{major}{minor}",
             host=platform.node(),
@@ -176,18 +71,18 @@ class CudaDevice:
             dialect=CUDA,
             max_threads=get(attribute.MAX_THREADS_PER_BLOCK),
             max_block=(get(attribute.MAX_BLOCK_DIM_X), get(attribute.MAX_BLOCK_DIM_Y), get(attribute.MAX_BLOCK_DIM_Z)),
-            shared_bytes=_shared_optin(cuda, device),
+            shared_bytes=shared_optin(cuda, device),
             constant_bytes=get(attribute.TOTAL_CONSTANT_MEMORY),
             registers=get(attribute.MAX_REGISTERS_PER_BLOCK),
             warp=get(attribute.WARP_SIZE),
             capability=10 * major + minor,
         )
-        self._multiprocessor = _multiprocessor(attribute, get, self.limits)
+        self._multiprocessor = multiprocessor(attribute, get, self.limits)
         self.cache_bytes = get(attribute.L2_CACHE_SIZE)
         self.memory_bytes = device.total_memory()
         self.timer_resolution = 1e-6
         self._events = cuda.Event(), cuda.Event()
-        self._nvml = _nvml_handle(device)
+        self._nvml = nvml_handle(device)
 
     def allocate(self, nbytes: int) -> Buffer:
         try:
@@ -262,84 +157,8 @@ class CudaDevice:
             raise DeviceError(f"device {self.environment.device}: {error}") from None
 
     def telemetry(self) -> Telemetry:
-        return _nvml_telemetry(self._nvml)
+        return nvml_telemetry(self._nvml)
 
     def close(self) -> None:
         self._context.pop()
         self._context.detach()
-
-
-def _driver_version(cuda: Any) -> str:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:
-        version = cuda.get_driver_version()
-        return f"CUDA {version // 1000}.{version % 1000 // 10}"
-
-
-def _multiprocessor(attribute: Any, get: Any, limits: DeviceLimits) -> Multiprocessor | None:
-    """Return what a multiprocessor has, or None where this PyCUDA cannot ask for it."""
-    if limits.capability < FIRST_KNOWN or not hasattr(attribute, "MAX_BLOCKS_PER_MULTIPROCESSOR"):
-        return None  # older cards give shared memory out in other units
-    return Multiprocessor(
-        threads=get(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
-        blocks=get(attribute.MAX_BLOCKS_PER_MULTIPROCESSOR),
-        registers=get(attribute.MAX_REGISTERS_PER_MULTIPROCESSOR),
-        block_registers=limits.registers,
-        shared_bytes=get(attribute.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-    )
-
-
-def _shared_optin(cuda: Any, device: Any) -> int:
-    optin = getattr(cuda.device_attribute, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", None)
-    if optin is not None:
-        return int(device.get_attribute(optin))
-    return int(device.get_attribute(cuda.device_attribute.MAX_SHARED_MEMORY_PER_BLOCK))
-
-
-def _nvml_handle(device: Any) -> Any:
-    """Return NVML's handle of the same physical card, or None where NVML does not answer."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return pynvml.nvmlDeviceGetHandleByPciBusId(device.pci_bus_id().encode())
-    except Exception:
-        return None
-
-
-def _nvml_telemetry(handle: Any) -> Telemetry:
-    if handle is None:
-        return Telemetry()
-    import pynvml
-
-    def ask(question: Any, *arguments: Any) -> float | None:
-        try:
-            return float(question(handle, *arguments))
-        except pynvml.NVMLError:
-            return None
-
-    power = ask(pynvml.nvmlDeviceGetPowerUsage)
-    return Telemetry(
-        clock_mhz=ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-        temperature_c=ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
-        power_w=None if power is None else power / 1000,
-        throttle=_throttle_reasons(ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)),
-    )
-
-
-_REASONS = {
-    0x4: "software power cap",
-    0x8: "hardware slowdown",
-    0x20: "software thermal",
-    0x40: "hardware thermal",
-    0x80: "power brake",
-}
-
-
-def _throttle_reasons(mask: float | None) -> str:
-    bits = int(mask or 0)
-    return ", ".join(reason for bit, reason in _REASONS.items() if bits & bit)

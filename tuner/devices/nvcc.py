@@ -1,0 +1,67 @@
+"""nvcc through PyCUDA: ``SourceModule``'s own compile step, which needs no device."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import warnings
+from functools import cache
+from typing import cast
+
+from tuner.errors import CompileError, UsageError
+
+OPTIONS = ("-O3", "-std=c++17")
+WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
+
+
+@cache
+def toolkit() -> str:
+    """Return nvcc's release line.
+
+    Raises:
+        UsageError: nvcc is not on the PATH.
+    """
+    try:
+        done = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        raise UsageError("device cuda: nvcc does not run; put the CUDA toolkit's bin folder on the PATH") from None
+    return done.stdout.strip().splitlines()[-1]
+
+
+def compile_source(arch: str, source: str) -> bytes:
+    """Compile ``source`` for ``arch`` (``sm_90``) with PyCUDA's compile step, as ``SourceModule`` does.
+
+    Raises:
+        CompileError: With nvcc's output.
+    """
+    return compile_with_spills(arch, source)[0]
+
+
+def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
+    """Compile, and return the binary with the bytes of registers that a thread spills, as ptxas counts its stores.
+
+    Raises:
+        CompileError: With nvcc's output.
+    """
+    from pycuda.compiler import compile as pycuda_compile
+    from pycuda.driver import CompileError as NvccError
+
+    options = [*OPTIONS, *WARN_SPILLS]
+    try:
+        with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
+            warnings.simplefilter("always")
+            binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=False, cache_dir=False)
+    except NvccError as error:
+        log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
+        raise CompileError(_first_error(log), log) from None
+    return cast(bytes, binary), spilled_bytes("\n".join(str(each.message) for each in said))
+
+
+def spilled_bytes(log: str) -> int:
+    """Return the spill stores that ptxas warns of; it says nothing where nothing is spilled."""
+    return sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
+
+
+def _first_error(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "nvcc gave no message")

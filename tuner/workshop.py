@@ -1,0 +1,145 @@
+"""What runs in a worker process: the device, the bench and the inputs it keeps, and the tasks done with them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tuner.errors import Crashed, DeviceError, Rejected, TimedOut, WrongResult
+from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
+
+if TYPE_CHECKING:
+    from tuner.agreement import Agreement
+
+PR_SET_PDEATHSIG = 1
+CANARY_SECONDS = 0.002
+HEALTH_SAMPLES = 9
+
+
+def begin(log: str, scratch: str) -> None:
+    """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``.
+
+    PoCL leaves files of every build behind; in a folder of this process in ``scratch`` they go when the run ends, and
+    no other process clears them away beneath it.
+    """
+    os.environ["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="pocl-", dir=scratch)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+
+
+class Workshop:
+    """Everything a worker keeps between tasks."""
+
+    def __init__(self, spec: BenchSpec) -> None:
+        from tuner.bench import Bench
+        from tuner.devices import open_device
+        from tuner.inputs import network_inputs, random_inputs
+
+        self.spec = spec
+        self.device = open_device(spec.device)
+        self.bench = Bench(self.device, spec.layer)
+        self.inputs = network_inputs(self.bench, spec)
+        self.second = random_inputs(self.bench, spec)
+        seconds = statistics.median(self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3))
+        share = min(1.0, CANARY_SECONDS / max(seconds, 1e-9))
+        self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
+        self.facts = BenchFacts(
+            environment=self.device.environment,
+            limits=replace(self.device.limits, precision=spec.precision),
+            shares_host=self.device.shares_host,
+            reference_seconds=seconds,
+            tolerance=self.inputs.tolerance,
+            data_digest=self.inputs.digest,
+        )
+
+    def canaries(self, samples: int) -> tuple[float, ...]:
+        """Time the reference kernel on a few images."""
+        return self.bench.time_reference(self.inputs.x, self.inputs.w, self.canary_layer, samples)
+
+
+_workshop: Workshop | None = None
+
+
+def prepared(spec: BenchSpec) -> Workshop:
+    """Return this process's workshop for ``spec``, made now if it is not there."""
+    global _workshop  # noqa: PLW0603  (one device, one bench, one process)
+    if _workshop is None or _workshop.spec != spec:
+        _workshop = Workshop(spec)
+    return _workshop
+
+
+def facts(spec: BenchSpec) -> BenchFacts:
+    from tuner.ceilings import with_ceilings
+
+    shop = prepared(spec)
+    return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
+
+
+def health(spec: BenchSpec) -> tuple[float, ...]:
+    return prepared(spec).canaries(samples=HEALTH_SAMPLES)
+
+
+def evaluate(spec: BenchSpec, task: Task) -> Verdict:
+    from tuner.measure import Trial, evaluate
+
+    shop = prepared(spec)
+    try:
+        trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
+        return evaluate(trial, shop.second, shop.canaries(samples=1)[0])
+    except (Rejected, DeviceError) as error:
+        return verdict_of(shop, error)
+
+
+def verdict_of(shop: Workshop, error: Rejected | DeviceError) -> Verdict:
+    """Return the verdict on a configuration that failed, and whether this process is lost with it."""
+    if isinstance(error, DeviceError):
+        return Verdict(outcome=Crashed.outcome, text=str(error), lost=True)
+    return Verdict(outcome=error.outcome, text=error.whole, lost=_lost(shop, error))
+
+
+def finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:
+    """Confirm each task on the second inputs, then time the sound ones interleaved."""
+    from tuner.measure import Trial, interleave
+
+    shop = prepared(spec)
+    ends: list[tuple[float, ...] | Verdict] = []
+    sound: list[tuple[int, Trial]] = []
+    for number, task in enumerate(tasks):
+        try:
+            trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
+            trial.check()
+            trial.confirm(shop.second)
+        except Rejected as error:
+            ends.append(verdict_of(shop, error))
+            continue
+        ends.append(())
+        sound.append((number, trial))
+    timed = interleave([trial for _, trial in sound], rounds, seconds)
+    for (number, _), samples in zip(sound, timed, strict=True):
+        ends[number] = samples
+    return ends
+
+
+def agreement(spec: BenchSpec, task: Task) -> Agreement:
+    from tuner.agreement import agreement_of
+    from tuner.measure import Trial
+
+    shop = prepared(spec)
+    return agreement_of(Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds), spec.data)
+
+
+def _lost(shop: Workshop, error: Rejected) -> bool:
+    """Whether this process can still be trusted: a busy or faulted device and damaged inputs cannot be mended."""
+    if isinstance(error, TimedOut | Crashed):
+        return True
+    return isinstance(error, WrongResult) and shop.inputs.checksum() != shop.inputs.original
