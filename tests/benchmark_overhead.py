@@ -23,8 +23,9 @@ from tuner.results import Environment, Measurement
 from tuner.space import enumerate_space
 from tuner.storage import Store
 from tuner.templates import builtin_templates
-from tuner.tuning import RunOptions
-from tuner.tuning import run as loop
+from tuner.tuning import RunOptions, pipeline
+from tuner.tuning.run import Run
+from tuner.tuning.session import open_study
 
 MACHINE = Environment(device="cpu", kind="cpu", model="stand-in", driver="1", toolkit="1", arch="none")
 
@@ -95,7 +96,7 @@ def main() -> None:
     given = parser.parse_args()
     layer = find_layer("conv2", 50)
     space = enumerate_space(tuple(builtin_templates().values()), layer, CPU_LIMITS)
-    loop.Compiler = InstantCompiler  # type: ignore[misc, assignment]
+    pipeline.Compiler = InstantCompiler  # type: ignore[misc, assignment]
     clock, worker = Clock(), InstantWorker()
     with tempfile.TemporaryDirectory() as folder, Store.open(f"{folder}/t.db") as store:
         options = RunOptions(
@@ -107,8 +108,8 @@ def main() -> None:
             trials=given.trials,
             jobs=8,
         )
-        handle, _ = loop.open_study(store, space, options, worker.facts)
-        run = loop.Run(options, clock, worker, space, handle)
+        handle, _ = open_study(store, space, options, worker.facts)
+        run = Run(options, clock, worker, space, handle)
         run.begin(None)
         run.to_the_end(time.monotonic())
     steps = [1e3 * (later - earlier) for earlier, later in zip(clock.times, clock.times[1:], strict=False)]

@@ -144,7 +144,7 @@ def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, work
 
 
 def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
-    from tuner.tuning.run import NAIVE
+    from tuner.tuning.progress import NAIVE
 
     number = handle.trial_number(best.configuration)
     naive = next((each.seconds for each in handle.results() if each.baseline == NAIVE and each.ok), None)

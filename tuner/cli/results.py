@@ -125,7 +125,7 @@ def _explained(handle: StudyHandle, results: list[Result]) -> Explanation:
 
 def _progress(handle: StudyHandle, results: list[Result]) -> Progress:
     from tuner.tuning import Progress
-    from tuner.tuning.run import NAIVE
+    from tuner.tuning.progress import NAIVE
 
     naive = next((result.seconds for result in results if result.baseline == NAIVE and result.ok), None)
     return Progress(

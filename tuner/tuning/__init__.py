@@ -2,6 +2,6 @@
 
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
-from tuner.tuning.run import tune
+from tuner.tuning.session import tune
 
 __all__ = ["Costs", "Observer", "Progress", "Report", "RunOptions", "Standing", "tune"]

@@ -23,7 +23,7 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
     started = time.monotonic()
     settled: frozenset[str] = frozenset()
     for _ in range(heats):
-        chosen = finalists(list(run.results.values()), settled)
+        chosen = finalists(list(run.ledger.results.values()), settled)
         if not chosen or not _heat(run, chosen):
             break
         settled |= {result.configuration.key for result in chosen}
@@ -33,7 +33,9 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
 
 
 def _standings(run: Run, settled: frozenset[str]) -> tuple[Standing, ...]:
-    ok = sorted((each for each in run.results.values() if each.ok), key=lambda result: result.seconds)[:FINALISTS]
+    ok = sorted((each for each in run.ledger.results.values() if each.ok), key=lambda result: result.seconds)[
+        :FINALISTS
+    ]
     end = rank(ok, lambda result: complexity(run.space.template(result.configuration.template), result))
     if not settled:
         end = replace(end, ranking=tuple(ok), tied=frozenset())
@@ -55,7 +57,7 @@ def _heat(run: Run, chosen: Sequence[Result]) -> bool:
     tasks = [task for result in chosen if (task := task_of(run, result)) is not None]
     if len(tasks) != len(chosen):
         return False
-    canary, begun = run.canary(), time.time()
+    canary, begun = run.health.canary(), time.time()
     ends = run.worker.finals(tasks, ROUNDS, SECONDS)
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")
@@ -70,7 +72,7 @@ def task_of(run: Run, result: Result) -> Task | None:
     template = run.space.template(result.configuration.template)
     rendered = render(template, result.configuration, run.options.layer, run.facts.limits.dialect)
     try:
-        compiled = run.compiler.result(run.compiler.submit(rendered.source))
+        compiled = run.pipeline.compiler.result(run.pipeline.compiler.submit(rendered.source))
     except Rejected:
         return None
     return run.task(result.configuration, rendered, compiled.binary, baseline="final")

@@ -12,6 +12,8 @@ from tuner.results import Environment, Result
 from tuner.roofline import Roof, operands_of, roof
 from tuner.tuning.foresight import Foreseen
 
+NAIVE = "naive 32x32 (B,M,1)"  # the baseline that speeds are told by
+
 
 @dataclass(slots=True)
 class Costs:

@@ -1,0 +1,106 @@
+"""Claimed configurations on their way through the compilers, some ahead of the one that is measured."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+
+from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
+from tuner.protocol import BenchFacts
+from tuner.render import Rendered, render
+from tuner.space import Space
+from tuner.storage import StudyHandle
+from tuner.templates import Configuration
+from tuner.tuning.fingerprint import fingerprint
+from tuner.tuning.interrupt import Interrupt
+from tuner.tuning.options import RunOptions
+from tuner.tuning.supply import Supply
+
+POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
+AHEAD = 2  # compilations in flight per compiling process
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A claimed configuration on its way through the compiler."""
+
+    configuration: Configuration
+    baseline: str
+    rendered: Rendered
+    fingerprint: str
+    future: Future[Compiled]
+
+
+class Pipeline:
+    """Owner of the compile pool; :meth:`close` ends it.
+
+    Attributes:
+        pending: Submitted, and not yet handed on by :meth:`ready`.
+        claimed: Claimed in the store, and without a result.
+        waited: Seconds spent waiting for compilers.
+    """
+
+    def __init__(
+        self, options: RunOptions, space: Space, facts: BenchFacts, supply: Supply, handle: StudyHandle
+    ) -> None:
+        self._options, self._space, self._facts, self._supply, self._handle = options, space, facts, supply, handle
+        self.pending: deque[Candidate] = deque()
+        self.claimed: dict[str, Configuration] = {}
+        self.waited = 0.0
+        self.compiler = Compiler(facts.environment, options.jobs, options.compile_timeout or COMPILE_SECONDS)
+
+    def fill(self, most: int | None) -> None:
+        """Keep the compilers busy: claim what the supply gives, up to ``most`` without a result, and submit it."""
+        jobs = self._options.jobs
+        room = AHEAD * jobs - len(self.pending)
+        if most is not None:
+            room = min(room, most - len(self.claimed))
+        while room > 0 and (taken := self._supply.take(min(room, jobs))):  # the first compile meanwhile
+            self.send(taken)
+            room -= len(taken)
+
+    def send(self, taken: Sequence[tuple[Configuration, str]]) -> None:
+        """Render and submit claimed configurations, each with its baseline's name."""
+        self.claimed |= {configuration.key: configuration for configuration, _ in taken}
+        for configuration, baseline in taken:
+            self._submit(configuration, baseline)
+
+    def _submit(self, configuration: Configuration, baseline: str) -> None:
+        template = self._space.template(configuration.template)
+        rendered = render(template, configuration, self._options.layer, self._facts.limits.dialect)
+        key = fingerprint(template, configuration, self._options.spec, self._facts)
+        future = self.compiler.submit(rendered.source)
+        self.pending.append(Candidate(configuration, baseline, rendered, key, future))
+
+    def ready(self, interrupt: Interrupt) -> list[Candidate]:
+        """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish."""
+        started = time.monotonic()
+        futures = [candidate.future for candidate in self.pending]
+        wanted = ALL_COMPLETED if self._facts.shares_host else FIRST_COMPLETED
+        while not interrupt:
+            done, waiting = wait(futures, timeout=POLL_SECONDS, return_when=wanted)
+            if not waiting or (done and wanted == FIRST_COMPLETED):
+                break
+        self.waited += time.monotonic() - started
+        ready = [candidate for candidate in self.pending if candidate.future.done()]
+        if not self._facts.shares_host:
+            ready = ready[:1]  # then the compilers are fed again before the next one is measured
+        self.pending = deque(candidate for candidate in self.pending if candidate not in ready)
+        return ready
+
+    def arrived(self, configuration: Configuration) -> None:
+        """Forget the claim of a configuration that has its result."""
+        self.claimed.pop(configuration.key, None)
+
+    def give_back(self) -> None:
+        """Release what was claimed and has no result."""
+        self._handle.release(self.claimed.values())
+        self.claimed.clear()
+        self.pending.clear()
+
+    def close(self) -> None:
+        """End the compiling processes."""
+        self.compiler.close()

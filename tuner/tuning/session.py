@@ -1,0 +1,55 @@
+"""A tuning run from its options to its report: the worker, the study, where to begin, the loop."""
+
+from __future__ import annotations
+
+import time
+
+from tuner.errors import UsageError
+from tuner.protocol import BenchFacts
+from tuner.space import Space, enumerate_space
+from tuner.storage import Store, StudyHandle, foresee
+from tuner.tuning.carry import carry_over
+from tuner.tuning.donors import find_donor
+from tuner.tuning.fingerprint import study_key
+from tuner.tuning.options import RunOptions
+from tuner.tuning.progress import Observer, Report
+from tuner.tuning.run import Run
+from tuner.worker import Worker
+
+
+def tune(options: RunOptions, observer: Observer) -> Report:
+    """Run a tuning study until its budget is spent, its space is exhausted, or Ctrl-C.
+
+    No configuration can end it: whatever one does is its outcome. Results are in the store when this returns, also
+    after ``KeyboardInterrupt``, which ends the search early and is reported as the reason.
+
+    Raises:
+        UsageError: Something asked for does not exist here; nothing was written.
+        StorageError: The store cannot be opened or written; what was committed stays.
+    """
+    started = time.monotonic()
+    foresee(options.storage)
+    with Worker(options.spec, options.trial_timeout) as worker:
+        space = enumerate_space(options.templates, options.layer, worker.facts.limits)
+        if not len(space):
+            raise UsageError(f"layer {options.layer.name}: no template has a valid configuration on {options.device}")
+        searched = options.only.of(space)
+        with Store.open(options.storage) as store:
+            handle, news = open_study(store, space, options, worker.facts)
+            if options.only:
+                news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
+            if donor := find_donor(store, handle, searched, options):
+                news.append(str(donor))
+            for line in news:
+                observer.says(line)
+            run = Run(options, observer, worker, space, handle)
+            run.begin(donor)
+            run.costs.prepare = time.monotonic() - started
+            return run.to_the_end(started)
+
+
+def open_study(store: Store, space: Space, options: RunOptions, facts: BenchFacts) -> tuple[StudyHandle, list[str]]:
+    """Make or resume the study; it takes over what its siblings have measured meanwhile and is valid here."""
+    key = study_key(space, options.spec, facts)
+    handle = store.study(key, facts.environment, [part.template for part in space.parts])
+    return handle, carry_over(store, handle, space, options.spec, facts)
