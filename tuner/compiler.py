@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -14,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired
 
 from tuner.cache import CompileCache, binary_key
 from tuner.errors import CompileError, Rejected, TimedOut
+from tuner.processes import Processes
 from tuner.results import Environment
-from tuner.workshop import begin
 
 COMPILE_SECONDS = 60.0
 GRACE_SECONDS = 2.0
@@ -47,10 +45,7 @@ class Compiler:
     def __init__(self, environment: Environment, jobs: int, limit: float = COMPILE_SECONDS) -> None:
         self._environment, self.limit = environment, limit
         self.cache = CompileCache.default()
-        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
-        context = multiprocessing.get_context("spawn")
-        arguments = os.devnull, self._scratch.name
-        self._pool = ProcessPool(max_workers=jobs, context=context, initializer=begin, initargs=arguments)
+        self._processes = Processes(jobs)
 
     def submit(self, source: str) -> Future[Compiled]:
         """Return the future binary of ``source``; read it with :func:`outcome_of`."""
@@ -60,9 +55,8 @@ class Compiler:
             spilled = _read_spills(self.cache, self._environment, source)
             ready.set_result(Compiled(binary=binary, seconds=0.0, spill_bytes=spilled))
             return ready
-        arguments = [self._environment, source, self.limit]
-        future: Future[Compiled] = self._pool.schedule(_compile, args=arguments, timeout=self.limit + GRACE_SECONDS)
-        return future
+        limit = self.limit + GRACE_SECONDS
+        return self._processes.schedule(_compile, self._environment, source, self.limit, limit=limit)
 
     def result(self, future: Future[Compiled]) -> Compiled:
         """Wait for a submitted compilation.
@@ -79,9 +73,7 @@ class Compiler:
             raise CompileError(f"the compiler's process died: {error}") from None
 
     def close(self) -> None:
-        self._pool.stop()
-        self._pool.join()
-        self._scratch.cleanup()
+        self._processes.close()
         self.cache.trim()
 
 

@@ -6,20 +6,18 @@ happened, and the pool starts a fresh one that prepares the same bench again.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired
 
 from tuner import workshop
 from tuner.errors import Crashed, DeviceError, TimedOut, TunerError
+from tuner.processes import Processes
 from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
 
 if TYPE_CHECKING:
@@ -43,14 +41,8 @@ class Worker:
     def __init__(self, spec: BenchSpec, trial_timeout: float | None = None) -> None:
         self.spec, self.trial_timeout = spec, trial_timeout
         self.restarts = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
-        self._log = Path(self._folder.name) / "worker.log"
-        self._pool = ProcessPool(
-            max_workers=1,
-            context=multiprocessing.get_context("spawn"),
-            initializer=workshop.begin,
-            initargs=(str(self._log), self._folder.name),
-        )
+        self._processes = Processes(1, log="worker.log")
+        self._log = self._processes.folder / "worker.log"
         try:
             self.facts: BenchFacts = self._call(workshop.facts, spec, limit=PREPARE_SECONDS)
         except ProcessExpired as error:
@@ -64,8 +56,7 @@ class Worker:
                 self.close()
 
     def _call(self, function: Callable[..., T], *arguments: Any, limit: float) -> T:
-        result: T = self._pool.schedule(function, args=list(arguments), timeout=limit).result()
-        return result
+        return self._processes.schedule(function, *arguments, limit=limit).result()
 
     def ask(self, function: Callable[..., T], *arguments: Any, limit: float = PREPARE_SECONDS) -> T:
         """Call ``function(spec, *arguments)`` in the worker.
@@ -83,8 +74,7 @@ class Worker:
     def start(self, task: Task) -> Future[Verdict]:
         """Begin to check and time one configuration; read it with :meth:`finish`."""
         limit = self.trial_timeout or self._trial_limit(task)
-        future: Future[Verdict] = self._pool.schedule(workshop.evaluate, args=[self.spec, task], timeout=limit)
-        return future
+        return self._processes.schedule(workshop.evaluate, self.spec, task, limit=limit)
 
     def finish(self, future: Future[Verdict]) -> Verdict:
         """Return the verdict on a started configuration; a fault or time-out of the worker becomes the verdict."""
@@ -157,9 +147,7 @@ class Worker:
 
     def close(self) -> None:
         """End the worker process."""
-        self._pool.stop()
-        self._pool.join()
-        self._folder.cleanup()
+        self._processes.close()
 
     def __enter__(self) -> Worker:
         return self

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
-import os
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
-from pebble import ProcessExpired, ProcessPool
+from pebble import ProcessExpired
 
 from tuner.comparing.rows import Variant
 from tuner.comparing.torch_side import TorchSpec, enter_variant, open_torch, sample_variant
 from tuner.errors import TunerError
-from tuner.workshop import begin
+from tuner.processes import Processes
 
 T = TypeVar("T")
 OPEN_SECONDS = 180.0
@@ -38,10 +35,7 @@ class TorchProcess:
 
     def __init__(self, spec: TorchSpec) -> None:
         self._spec = spec
-        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
-        context = multiprocessing.get_context("spawn")
-        arguments = os.devnull, self._scratch.name
-        self._pool = ProcessPool(max_workers=1, context=context, initializer=begin, initargs=arguments)
+        self._processes = Processes(1)
         try:
             self.facts = self._call(open_torch, spec, limit=OPEN_SECONDS)
         finally:
@@ -50,8 +44,7 @@ class TorchProcess:
 
     def _call(self, function: Callable[..., T], *arguments: Any, limit: float) -> T:
         try:
-            result: T = self._pool.schedule(function, args=list(arguments), timeout=limit).result()
-            return result
+            return self._processes.schedule(function, *arguments, limit=limit).result()
         except FutureTimeout:
             raise TunerError(f"took longer than its limit of {limit:.0f} s") from None
         except ProcessExpired as error:
@@ -66,6 +59,4 @@ class TorchProcess:
         return self._call(sample_variant, self._spec, variant, limit=SAMPLE_SECONDS)
 
     def close(self) -> None:
-        self._pool.stop()
-        self._pool.join()
-        self._scratch.cleanup()
+        self._processes.close()

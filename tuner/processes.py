@@ -1,0 +1,68 @@
+"""Pools of processes with a scratch folder, out of Ctrl-C's reach: their keeper decides when they end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pebble import ProcessPool
+
+from tuner.workshop import begin
+
+T = TypeVar("T")
+
+
+class Processes:
+    """A pool whose processes start when first needed.
+
+    Attributes:
+        folder: The pool's scratch folder; gone after :meth:`close`.
+
+    Args:
+        number: Processes.
+        log: Name of the file in ``folder`` that gets their messages; None to drop them.
+    """
+
+    def __init__(self, number: int, log: str | None = None) -> None:
+        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
+        self.folder = Path(self._scratch.name)
+        self._pool = ProcessPool(
+            max_workers=number,
+            context=multiprocessing.get_context("spawn"),
+            initializer=begin,
+            initargs=(str(self.folder / log) if log else os.devnull, self._scratch.name),
+        )
+
+    def schedule(self, function: Callable[..., T], *arguments: Any, limit: float) -> Future[T]:
+        """Call ``function(*arguments)`` in one of the processes, which is killed after ``limit`` seconds."""
+        with _ctrl_c_blocked():
+            future: Future[T] = self._pool.schedule(function, args=list(arguments), timeout=limit)
+        return future
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.stop()
+        self._pool.join()
+        self._scratch.cleanup()
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Block SIGINT: threads and processes started meanwhile keep it blocked, from their first instruction on.
+
+    ``begin`` comes too late to ignore it: a Python that is interrupted while it starts prints a traceback.
+    """
+    resource_tracker.ensure_running()  # it would unblock the signal when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
