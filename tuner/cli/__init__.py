@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # a second Ctrl-C may hit a connection's closing
     try:
         code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -53,9 +56,22 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted; what was finished is in the store", INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (OSError, SystemExit) as error:
+        return _unwritten(error)
+
+
+def _unwritten(error: OSError | SystemExit) -> int:
+    """Return the exit code when output was not taken: 0 if its reader has gone, as ``head`` does, 1 if a disk is full.
+
+    Raises:
+        OSError, SystemExit: It was something else.
+    """
+    gone = isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)  # click and rich exit
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if not gone and not full:
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python writes what is buffered at its end
+    return 0 if gone else _fail("cannot write the output or a file (No space left on device); free some space", 1)
 
 
 def _fail(message: str, code: int) -> int:

@@ -91,7 +91,14 @@ def _summary_json(study: StudySummary) -> dict[str, Any]:
 @click.command()
 @click.argument("study")
 @click.option("--failures", is_flag=True, help="Show the trials that failed, with their full text.")
-@click.option("--top", default=10, show_default=True, metavar="N", help="How many of the best to show.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="How many of the best to show.",
+)
 @options.explain
 @options.storage
 @options.as_json
@@ -235,10 +242,12 @@ def export(study: str | None, layer: str | None, named: str | None, output: Path
     from tuner.cli.text import milliseconds
     from tuner.exporting import export_best
 
-    wanted = study or named or layer
-    if wanted is None:
+    wanted = [each for each in (study, named, layer) if each is not None]
+    if not wanted:
         raise UsageError("export: no study named; give --layer conv2 or --study NAME")
-    done = export_best(wanted, output, rest["storage"], options.chosen_templates(rest["templates"]))
+    if len(wanted) > 1:
+        raise UsageError(f"export: {' and '.join(map(repr, wanted))} name a study each; give one")
+    done = export_best(wanted[0], output, rest["storage"], options.chosen_templates(rest["templates"]))
     now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
     click.echo(f"measured {milliseconds(done.result.seconds)} ms, run once more: verified, {now} ms")
     click.echo(f"wrote {done.path}")

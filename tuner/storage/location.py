@@ -97,7 +97,9 @@ def _inspect_missing(path: Path, create: bool) -> None:
         try:
             path.parent.mkdir()
         except OSError as error:
-            raise StorageError(f"storage {path}: cannot create folder {path.parent} ({error.strerror})") from None
+            raise StorageError(
+                f"storage {path}: cannot create folder {path.parent} ({error.strerror}); give another --storage"
+            ) from None
     if not path.parent.is_dir():
         raise UsageError(f"storage {path}: folder {path.parent} does not exist; create it or give another path")
     _inspect_folder(path)

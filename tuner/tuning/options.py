@@ -17,6 +17,8 @@ CPU_SECONDS = 0.05  # a launch on the CPU should stay near this
 CPU_PLAIN_FLOPS = 3.4e9  # what a naive kernel reaches on two cores
 DEFAULT_SECONDS = 90.0
 AUTO, OFF = "auto", "off"
+MOST_JOBS = 8 * (os.cpu_count() or 1)  # they all start at once, each with a Python
+MOST_SEED = 2**32 - 1  # of NumPy's older generator, in Optuna's samplers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,10 @@ class RunOptions:
         for name, value in (("--trials", self.trials), ("--time", self.seconds), ("--jobs", self.jobs)):
             if value is not None and value <= 0:
                 raise UsageError(f"{name} {value}: nothing could be measured; give a number above 0")
+        if self.jobs > MOST_JOBS:
+            raise UsageError(f"--jobs {self.jobs}: more than eight processes a core; give at most {MOST_JOBS}")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise UsageError(f"--seed {self.seed}: not a seed of every sampler; give 0 to {MOST_SEED}")
         if self.stop_at is not None and not 0 < self.stop_at <= 1:
             raise UsageError(f"--stop-at {self.stop_at}: not a share of the floor; give more than 0 and at most 1")
         if self.stop not in (AUTO, OFF):
