@@ -144,10 +144,10 @@ def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, work
 
 
 def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
-    from tuner.tuning.progress import NAIVE
+    from tuner.tuning.progress import naive_seconds
 
     number = handle.trial_number(best.configuration)
-    naive = next((each.seconds for each in handle.results() if each.baseline == NAIVE and each.ok), None)
+    naive = naive_seconds(handle.results())
     return Winner(
         result=best,
         layer=handle.layer,

@@ -1,4 +1,4 @@
-"""Commands that read studies: list, show, best, export, dashboard, replay."""
+"""Commands that read one study: show, best, export, dashboard, replay."""
 
 from __future__ import annotations
 
@@ -8,84 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
+from tuner.cli.listing import list_studies
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.explain import Explanation
     from tuner.results import Result
-    from tuner.storage import StudyHandle, StudySummary
+    from tuner.storage import StudyHandle
     from tuner.tuning import Progress
-
-
-@click.command("list")
-@click.option("--markdown", is_flag=True, help="Print a table of winners for a README.")
-@options.storage
-@options.as_json
-def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
-    """List the studies of a store, the last used first."""
-    from tuner.cli.text import milliseconds, print_json, table
-    from tuner.storage import Store
-
-    with Store.open(storage, create=False) as store:
-        studies = store.studies()
-        if markdown:
-            click.echo("\n".join(_markdown([store.find_study(study.name) for study in studies])))
-            return
-    if as_json:
-        print_json([_summary_json(study) for study in studies])
-        return
-    if not studies:
-        click.echo(f"no studies in {storage} yet; tune run --layer conv2 makes one")
-        return
-    rows = [
-        (study.name, str(study.trials), str(study.ok), milliseconds(study.best) if study.best else "-")
-        for study in studies
-    ]
-    table("studies", ("study", "trials", "ok", "best ms"), rows, left=("study",))
-
-
-def _markdown(handles: list[StudyHandle]) -> list[str]:
-    """Return a table of verified winners, in the order of the layers' names."""
-    from tuner.cli.text import gigaflops, milliseconds, percent, spread, times
-
-    lines = [
-        "| layer | device | B | naive ms | best ms | +- | vs naive | GFLOP/s | floor | template | trials |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for handle in sorted(handles, key=lambda each: each.name):
-        results = handle.results()
-        progress, found = _progress(handle, results), handle.best()
-        if found is None:
-            continue
-        cells = (
-            handle.layer.name,
-            handle.environment.model,
-            f"{handle.layer.B:,}",
-            "-" if progress.naive is None else milliseconds(progress.naive),
-            milliseconds(found.seconds),
-            spread(found),
-            times(progress.naive / found.seconds if progress.naive else None),
-            gigaflops(handle.layer.flop, found.seconds),
-            percent(progress.share_of_floor(found)),
-            found.configuration.template,
-            f"{len(results):,}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def _summary_json(study: StudySummary) -> dict[str, Any]:
-    return {
-        "study": study.name,
-        "layer": study.key.layer,
-        "trials": study.trials,
-        "ok": study.ok,
-        "pruned": study.pruned,
-        "failures": dict(study.failures),
-        "best_ms": None if study.best is None else 1e3 * study.best,
-        "created": study.created,
-        "last_activity": study.last_activity,
-    }
 
 
 @click.command()
@@ -107,11 +37,12 @@ def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> N
     from tuner.cli.explain import explanation_part, print_explanation
     from tuner.cli.text import print_json
     from tuner.storage import Store
+    from tuner.tuning.progress import stored_progress
 
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
         results = handle.numbered()
-        progress = _progress(handle, list(results.values()))
+        progress = stored_progress(handle, list(results.values()))
         explained = _explained(handle, list(results.values())) if given["explain"] else None
         if given["as_json"]:
             print_json(_study_json(handle, progress, results) | explanation_part(explained))
@@ -128,25 +59,6 @@ def _explained(handle: StudyHandle, results: list[Result]) -> Explanation:
     from tuner.explain import explain
 
     return explain(handle.name, results, handle.choices)
-
-
-def _progress(handle: StudyHandle, results: list[Result]) -> Progress:
-    from tuner.tuning import Progress
-    from tuner.tuning.progress import NAIVE
-
-    naive = next((result.seconds for result in results if result.baseline == NAIVE and result.ok), None)
-    return Progress(
-        study=handle.name,
-        layer=handle.layer,
-        environment=handle.environment,
-        space=0,
-        trials=None,
-        seconds=None,
-        precision=handle.key.precision,
-        known=len(results),
-        naive=naive,
-        best=handle.best(),
-    )
 
 
 def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Result]) -> dict[str, Any]:
@@ -217,11 +129,12 @@ def best(study: str, storage: str, as_json: bool) -> None:
     from tuner.cli.text import echo_wrapped, milliseconds, print_json, spread
     from tuner.exporting import verified_best
     from tuner.storage import Store
+    from tuner.tuning.progress import stored_progress
 
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
         found = verified_best(handle)
-        progress = _progress(handle, handle.results())
+        progress = stored_progress(handle, handle.results())
     if as_json:
         print_json({"study": handle.name, **result_json(found, progress)})
         return

@@ -2,8 +2,9 @@
 
 from tuner.storage.claims import COMPILE, LAUNCH, Claim
 from tuner.storage.location import DEFAULT_URL, foresee
-from tuner.storage.store import Store, StudySummary
+from tuner.storage.store import Store
 from tuner.storage.study import StudyHandle
+from tuner.storage.summaries import StudySummary
 from tuner.storage.writer import Writer
 
 __all__ = ["COMPILE", "DEFAULT_URL", "LAUNCH", "Claim", "Store", "StudyHandle", "StudySummary", "Writer", "foresee"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,17 +11,17 @@ from typing import Self
 from optuna.storages import RDBStorage
 from optuna.storages._rdb import models as optuna_models
 from optuna.study import StudyDirection
-from sqlalchemy import case, delete, func, insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from tuner.errors import StudyMismatch
-from tuner.results import OK, Environment, StudyKey
+from tuner.results import Environment, StudyKey
 from tuner.storage import notes
 from tuner.storage.claims import Claim, claim_of, select_claims
 from tuner.storage.database import Database, open_database
 from tuner.storage.finding import pick_study
 from tuner.storage.location import DEFAULT_URL, find_location
-from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow
+from tuner.storage.models import EnvironmentRow, StudyRow
 from tuner.storage.rows import (
     choices_of_row,
     choices_of_templates,
@@ -33,33 +32,10 @@ from tuner.storage.rows import (
     study_row,
 )
 from tuner.storage.study import StudyHandle
+from tuner.storage.summaries import StudySummary, summary_of, tallies_of
 from tuner.templates import KernelTemplate
 
 _METRIC_NAMES = "study:metric_names"  # where Optuna keeps the names of a study's values
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudySummary:
-    """One line of a list of studies.
-
-    Attributes:
-        id: Optuna's id of the study, as the dashboard shows it.
-        ok: Correct configurations, the pruned ones included.
-        failures: Failed trials by outcome.
-        best: Median seconds of the fastest fully measured configuration, or None.
-        last_activity: When the newest result was recorded, or the study was made; seconds since the epoch.
-    """
-
-    id: int
-    name: str
-    key: StudyKey
-    trials: int
-    ok: int
-    pruned: int
-    failures: Mapping[str, int]
-    best: float | None
-    created: float
-    last_activity: float
 
 
 class Store:
@@ -154,8 +130,8 @@ class Store:
         """List all studies, the last used first."""
         with self.database.reading() as session:
             rows = list(session.scalars(select(StudyRow)))
-            tallies = _tallies(session)
-        summaries = [_summary(row, tallies.get(row.id, [])) for row in rows]
+            tallies = tallies_of(session)
+        summaries = [summary_of(row, tallies.get(row.id, [])) for row in rows]
         return sorted(summaries, key=lambda summary: summary.last_activity, reverse=True)
 
     def stale_claims(self) -> list[Claim]:
@@ -225,47 +201,3 @@ def _create_study(session: Session, row: StudyRow, environment_id: int) -> Study
     session.add(row)
     session.flush()
     return row
-
-
-@dataclass(frozen=True, slots=True)
-class _Tally:
-    """One outcome's share of a study's results."""
-
-    outcome: str
-    count: int
-    pruned: int
-    best: float | None
-    last: float
-
-
-def _tallies(session: Session) -> dict[int, list[_Tally]]:
-    """Count all studies' results by outcome in one statement."""
-    full = case((~ResultRow.pruned, ResultRow.median))
-    query = select(
-        ResultRow.study_id,
-        ResultRow.outcome,
-        func.count(),
-        func.sum(case((ResultRow.pruned, 1), else_=0)),
-        func.min(full),
-        func.max(ResultRow.finished),
-    ).group_by(ResultRow.study_id, ResultRow.outcome)
-    tallies: dict[int, list[_Tally]] = {}
-    for study_id, *values in session.execute(query):
-        tallies.setdefault(study_id, []).append(_Tally(*values))
-    return tallies
-
-
-def _summary(row: StudyRow, tallies: list[_Tally]) -> StudySummary:
-    passed = [tally for tally in tallies if tally.outcome == OK]
-    return StudySummary(
-        id=row.optuna_id,
-        name=row.name,
-        key=key_of(row),
-        trials=sum(tally.count for tally in tallies),
-        ok=sum(tally.count for tally in passed),
-        pruned=sum(tally.pruned for tally in passed),
-        failures={tally.outcome: tally.count for tally in tallies if tally.outcome != OK},
-        best=next((tally.best for tally in passed), None),
-        created=row.created,
-        last_activity=max([row.created, *(tally.last for tally in tallies)]),
-    )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tuner.agreement import Agreement
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result
 from tuner.roofline import Roof, operands_of, roof
 from tuner.tuning.foresight import Foreseen
+
+if TYPE_CHECKING:
+    from tuner.storage import StudyHandle
 
 NAIVE = "naive 32x32 (B,M,1)"  # the baseline that speeds are told by
 
@@ -70,6 +74,27 @@ class Progress:
         """Return its bound over its time: 1.0 is as fast as the device allows with these operands."""
         bound = self.roof_of(result)
         return bound.share(result.seconds) if bound and result.ok else None
+
+
+def naive_seconds(results: Iterable[Result]) -> float | None:
+    """Return the naive baseline's time among the results, or None if it has none."""
+    return next((result.seconds for result in results if result.baseline == NAIVE and result.ok), None)
+
+
+def stored_progress(handle: StudyHandle, results: Sequence[Result]) -> Progress:
+    """Return how far a stored study is, with its best verified result; nothing is running."""
+    return Progress(
+        study=handle.name,
+        layer=handle.layer,
+        environment=handle.environment,
+        space=0,
+        trials=None,
+        seconds=None,
+        precision=handle.key.precision,
+        known=len(results),
+        naive=naive_seconds(results),
+        best=handle.best(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,84 @@
+"""``tune list``: the studies of a store, as a table, as JSON, or as a README's table of winners."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tuner.cli import options
+
+if TYPE_CHECKING:
+    from tuner.storage import StudyHandle, StudySummary
+
+
+@click.command("list")
+@click.option("--markdown", is_flag=True, help="Print a table of winners for a README.")
+@options.storage
+@options.as_json
+def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
+    """List the studies of a store, the last used first."""
+    from tuner.cli.text import milliseconds, print_json, table
+    from tuner.storage import Store
+
+    with Store.open(storage, create=False) as store:
+        studies = store.studies()
+        if markdown:
+            click.echo("\n".join(_markdown([store.find_study(study.name) for study in studies])))
+            return
+    if as_json:
+        print_json([_summary_json(study) for study in studies])
+        return
+    if not studies:
+        click.echo(f"no studies in {storage} yet; tune run --layer conv2 makes one")
+        return
+    rows = [
+        (study.name, str(study.trials), str(study.ok), milliseconds(study.best) if study.best else "-")
+        for study in studies
+    ]
+    table("studies", ("study", "trials", "ok", "best ms"), rows, left=("study",))
+
+
+def _markdown(handles: list[StudyHandle]) -> list[str]:
+    """Return a table of verified winners, in the order of the layers' names."""
+    from tuner.cli.text import gigaflops, milliseconds, percent, spread, times
+    from tuner.tuning.progress import stored_progress
+
+    lines = [
+        "| layer | device | B | naive ms | best ms | +- | vs naive | GFLOP/s | floor | template | trials |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for handle in sorted(handles, key=lambda each: each.name):
+        results = handle.results()
+        progress, found = stored_progress(handle, results), handle.best()
+        if found is None:
+            continue
+        cells = (
+            handle.layer.name,
+            handle.environment.model,
+            f"{handle.layer.B:,}",
+            "-" if progress.naive is None else milliseconds(progress.naive),
+            milliseconds(found.seconds),
+            spread(found),
+            times(progress.naive / found.seconds if progress.naive else None),
+            gigaflops(handle.layer.flop, found.seconds),
+            percent(progress.share_of_floor(found)),
+            found.configuration.template,
+            f"{len(results):,}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _summary_json(study: StudySummary) -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "layer": study.key.layer,
+        "trials": study.trials,
+        "ok": study.ok,
+        "pruned": study.pruned,
+        "failures": dict(study.failures),
+        "best_ms": None if study.best is None else 1e3 * study.best,
+        "created": study.created,
+        "last_activity": study.last_activity,
+    }
