@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tuner.architectures import ARCHITECTURES
 from tuner.dataset import Dataset, load_test_split, resize_bilinear
 from tuner.errors import UsageError
 from tuner.layers import LAYERS, ConvLayer, find_layer
 from tuner.networks import (
-    ARCHITECTURES,
     CHUNK,
     COUNTS,
     WEIGHTS,

@@ -12,9 +12,10 @@ from typing import Any
 import click
 import numpy as np
 
+from tuner.architectures import ARCHITECTURES, Architecture
 from tuner.dataset import Dataset, load_split, load_test_split, resize_bilinear
 from tuner.errors import TunerError, UsageError
-from tuner.networks import ARCHITECTURES, WEIGHTS, Accuracy, Architecture, Network, accuracy
+from tuner.networks import WEIGHTS, Accuracy, Network, accuracy
 
 BATCH = 64
 LEARNING_RATE = 2e-3

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tuner.architectures import ARCHITECTURES
 from tuner.cli.text import print_json, table
 from tuner.dataset import load_test_split
 from tuner.errors import TunerError, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of, verified_best
-from tuner.networks import ARCHITECTURES, COUNTS, accuracy, has_network, load_network
+from tuner.networks import COUNTS, accuracy, has_network, load_network
 from tuner.render import render
 from tuner.storage import Store
 from tuner.worker import Worker
