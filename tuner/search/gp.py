@@ -146,6 +146,18 @@ class Kernel:
             groups.append(((*axes, axis), before * self.sizes[axis] + column))
         return Layout(len(rows), tuple(groups))
 
+    def expect(self, like: Kernel, alike: float) -> None:
+        """Expect what another kernel was fitted to, but its scale, within ``alike`` times the prior's deviations."""
+        self._given = np.append(like.theta[:-1], self._given[-1])
+        self._deviation = np.append(alike * self._deviation[:-1], self._deviation[-1])
+        self._mean, self.theta = self._given, self._given.copy()
+        self._tables = self._axis_tables()
+
+    def log_prior(self) -> float:
+        """Return the logarithm of the hyperparameters' prior, but for a constant."""
+        away = (self.theta - self._given) / self._deviation
+        return -0.5 * float(away @ away)
+
     def doubt(self, deviations: Floats) -> None:
         """Move the prior's means by so many of its deviations, from where they were given."""
         self._mean = self._given + deviations * self._deviation

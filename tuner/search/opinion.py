@@ -18,21 +18,28 @@ from tuner.search.bounds import Flags, raised
 from tuner.search.candidates import Floats
 from tuner.search.gp import Kernel
 from tuner.search.improvement import log_improvement
+from tuner.search.line import Line
 from tuner.search.posterior import Posterior
+from tuner.search.scale import Scale
 
 if TYPE_CHECKING:
+    from tuner.search.guide import Guide
     from tuner.search.surrogate import SurrogateSampler
 
 STEPS = 15  # of a fit, which starts where the last one ended
+ALIKE = 0.4  # of their deviations is left to the hyperparameters of a kernel whose donor was fitted
 ROUGH = 1.0  # how much of what the features do not explain a configuration may gain by
 
 
 class Opinion:
     """A kernel with hyperparameters of its own, and what it believes of the rows on screen."""
 
-    def __init__(self, sampler: SurrogateSampler) -> None:
-        self._sampler = sampler
+    def __init__(self, sampler: SurrogateSampler, guide: Guide | None = None) -> None:
+        self._sampler, self._guide = sampler, guide
+        self.evidence = 0.0  # logarithm of how probable the results are; held up only beside a guide
         self._kernel = Kernel(sampler.candidates.model_features, sampler.settings.prior)
+        if guide:
+            self._kernel.expect(guide.kernel, ALIKE)
         self._posterior: Posterior | None = None
         self._active: list[int] = []
 
@@ -48,6 +55,9 @@ class Opinion:
         codes = sampler.candidates.codes_of(self._active)
         covariance = kernel.matrix(codes, kernel.columns(codes)) + np.diag(noise + kernel.noise)
         target = raised(covariance, target, sampler.bounded(self._active))
+        if self._guide:
+            guess, _ = self._guesses(np.ones(len(target), dtype=bool))
+            target = target - Line.fit(covariance, target, guess).slope * guess
         kernel.doubt(sampler.settings.doubt * sampler.random.normal(size=len(kernel.theta)))
         kernel.fit(codes, target, noise, STEPS)
         self.look_again()
@@ -70,9 +80,29 @@ class Opinion:
         bounded[known] = sampler.bounded(rows)
         target, noise = np.zeros((2, len(self._active)))
         target[known], noise[known] = sampler.target(rows)
-        target, best = posterior.believe(target, known, noise, bounded)
-        deviation = np.sqrt(np.maximum(posterior.variance, 1e-12) + ROUGH * self._kernel.noise)
-        return log_improvement(posterior.mean(target), deviation, best)
+        guess, there = self._guesses(known)
+        line = Line.fit(posterior.among(known), target[known], guess[known]) if sampler.guide else Line()
+        self.evidence = line.evidence + self._kernel.log_prior()
+        base = line.slope * guess
+        target, best = posterior.believe(target - base, known, noise, bounded, base)
+        variance = np.maximum(posterior.variance, 1e-12) + ROUGH * self._kernel.noise
+        if self._guide:
+            variance += (line.deviation * (there - posterior.mean(guess))) ** 2
+        return log_improvement(posterior.mean(target) + line.slope * there, np.sqrt(variance), best)
+
+    def _guesses(self, known: Flags) -> tuple[Floats, Floats]:
+        """Return the donor's guess of the active rows and of those on screen, on the target's scale; 0 without one."""
+        sampler, guide = self._sampler, self._guide
+        if guide is None:
+            return np.zeros(len(known)), np.zeros(1)
+        rows = np.array(self._active, dtype=np.int64)
+        seen = np.array([sampler.seen[row].value for row in rows[known].tolist()])
+        here, there = guide.guess(rows), guide.guess(sampler.screen.rows)
+        level = float(np.median(seen - here[known]))
+        scale = Scale.of(seen, sampler.settings.compress)
+        here, there = scale.apply(level + here), scale.apply(level + there)
+        middle = float(here[known].mean())
+        return here - middle, there - middle
 
     def _believe(self) -> Posterior:
         """Add to the posterior what came since the last fit: results and pending rows."""

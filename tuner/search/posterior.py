@@ -70,22 +70,32 @@ class Posterior:
             new[: len(old), : old.shape[1]] = old
             setattr(self, name, new)
 
-    def believe(self, target: Floats, known: Flags, noise: Floats, bounded: Flags) -> tuple[Floats, float]:
+    def among(self, known: Flags) -> Floats:
+        """Return the covariance of the rows whose value is known, noise included."""
+        return self._covariance[: self.size, : self.size][np.ix_(known, known)]
+
+    def believe(
+        self, target: Floats, known: Flags, noise: Floats, bounded: Flags, base: Floats | float = 0.0
+    ) -> tuple[Floats, float]:
         """Return ``target`` with what is open at its expectation, and the lowest true value.
 
         Open are the rows that are not ``known``, and by how much the ``bounded`` ones exceed their bound. A
         measurement with noise is expected to be truly a little nearer to what the model says than it was.
+
+        Args:
+            base: What was taken off the values, and counts among the true ones.
         """
         from scipy.linalg import cho_factor, cho_solve
 
         inner = self._covariance[: self.size, : self.size]
-        among = inner[np.ix_(known, known)]
+        among = self.among(known)
         believed = target.copy()
         believed[known] = raised(among, target[known], bounded[known])
         solved = cho_solve(cho_factor(among, lower=True), believed[known])
         believed[~known] = inner[np.ix_(~known, known)] @ solved
-        true = (believed[known] - noise[known] * solved)[~bounded[known] if not bounded.all() else slice(None)]
-        return believed, float(min(true.min(initial=np.inf), believed[~known].min(initial=np.inf)))
+        whole = believed + base
+        true = (whole[known] - noise[known] * solved)[~bounded[known] if not bounded.all() else slice(None)]
+        return believed, float(min(true.min(initial=np.inf), whole[~known].min(initial=np.inf)))
 
     def mean(self, target: Floats) -> Floats:
         """Return the pool's expected values, given those of the rows in the order in which they came."""

@@ -51,7 +51,8 @@ class Screen:
         fastest = sorted(sampler.seen, key=lambda row: sampler.seen[row].value)[:INCUMBENTS]
         near = [sampler.candidates.neighbours(row) for row in fastest]
         drawn = sampler.random.integers(0, len(sampler.candidates), sampler.settings.pool)
-        rows = np.unique(np.concatenate([*near, drawn, self._promising()]))
+        given = [sampler.guide.promising()] if sampler.guide else []
+        rows = np.unique(np.concatenate([*near, drawn, self._promising(), *given]))
         rows = rows[~sampler.taken[rows]]
         return rows if len(rows) else sampler.unseen()[: sampler.settings.pool]
 

@@ -14,7 +14,7 @@ import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,8 +24,12 @@ from tuner.search.candidates import Candidates, Floats
 from tuner.search.gp import Prior
 from tuner.search.opinion import Opinion
 from tuner.search.samplers import Ledger
+from tuner.search.scale import Scale
 from tuner.search.screen import Screen
 from tuner.search.validity import HOPELESS, Validity
+
+if TYPE_CHECKING:
+    from tuner.search.guide import Guide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +71,17 @@ class Seen:
 class SurrogateSampler(Ledger):
     """Searches with as few trials as it can; milliseconds a proposal."""
 
-    def __init__(self, candidates: Candidates, seed: int, settings: Settings | None = None) -> None:
+    def __init__(
+        self, candidates: Candidates, seed: int, settings: Settings | None = None, guide: Guide | None = None
+    ) -> None:
         super().__init__(candidates, seed)
-        self.settings = settings or Settings()
+        self.settings, self.guide = settings or Settings(), guide
         self.seen: dict[int, Seen] = {}
         self._walk = Walk(self)
         self.screen = Screen(self)
         self._validity = Validity(candidates)
         self.opinions = [Opinion(self) for _ in range(self.settings.opinions)]
+        self.guided = [Opinion(self, guide) for _ in range(self.settings.opinions if guide else 0)]
         self._fitted = 0
 
     def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:
@@ -92,6 +99,8 @@ class SurrogateSampler(Ledger):
 
     def choose(self) -> int:
         tried = len(self.seen) + self._validity.failures + len(self.pending)
+        if self.guide and (row := self.guide.opening(self, tried)) is not None:
+            return row
         if tried < self.settings.opening or len(self.seen) < 3:
             return self._walk.choose()
         if self._refit_due():
@@ -110,12 +119,13 @@ class SurrogateSampler(Ledger):
         before = self.screen.codes
         self.screen.renew()
         self._validity.renew(self.screen.codes)
-        opinion = self.opinions.pop(0)
-        opinion.refit()
-        if self.screen.codes is not before:
-            for other in self.opinions:
-                other.look_again()
-        self.opinions.append(opinion)
+        for opinions in (self.opinions, self.guided) if self.guide else (self.opinions,):
+            opinion = opinions.pop(0)
+            opinion.refit()
+            if self.screen.codes is not before:
+                for other in opinions:
+                    other.look_again()
+            opinions.append(opinion)
 
     def choose_active(self) -> list[int]:
         """Return the rows a model holds: all, or else the fastest half and a random half of the others."""
@@ -130,12 +140,8 @@ class SurrogateSampler(Ledger):
     def target(self, rows: list[int]) -> tuple[Floats, Floats]:
         """Return standardised values and noise variances of some seen rows; slow ones are drawn together."""
         raw = np.array([self.seen[row].value for row in rows])
-        low, middle = raw.min(), float(np.median(raw))
-        reach = max(middle - low, 1e-9) * self.settings.compress
-        values = np.where(raw > middle, middle + reach * np.log1p(np.maximum(raw - middle, 0) / reach), raw)
-        spread = float(values.std()) or 1.0
-        noise = np.array([self.seen[row].variance for row in rows]) / spread**2
-        return (values - values.mean()) / spread, noise
+        scale = Scale.of(raw, self.settings.compress)
+        return scale.apply(raw), np.array([self.seen[row].variance for row in rows]) / scale.spread**2
 
     def bounded(self, rows: list[int]) -> Flags:
         """Tell which of some seen rows have only a lower bound."""
@@ -143,7 +149,9 @@ class SurrogateSampler(Ledger):
 
     def _scores(self) -> Floats:
         """Return the mean improvement over all opinions, times the probability of being valid, as a logarithm."""
-        scores: Floats = np.logaddexp.reduce([opinion.score() for opinion in self.opinions if opinion.fitted])
+        scores = _together(self.opinions)
+        if self.guide:
+            scores = self.guide.merge(scores, _together(self.guided), self.opinions, self.guided)
         scores += self._validity.log_probability()
         scores[self.taken[self.screen.rows]] = -np.inf
         return self._near(scores) if self.left % 2 else scores
@@ -154,6 +162,10 @@ class SurrogateSampler(Ledger):
         apart = self.candidates.choices[self.screen.rows] != self.candidates.choices[fastest]
         near = np.where(np.count_nonzero(apart, axis=1) <= self.settings.radius, scores, -np.inf)
         return near if near.max() > HOPELESS else scores
+
+
+def _together(opinions: list[Opinion]) -> Floats:
+    return np.asarray(np.logaddexp.reduce([opinion.score() for opinion in opinions if opinion.fitted]))
 
 
 @cache

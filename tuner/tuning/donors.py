@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.errors import UsageError
+from tuner.results import StudyKey
 from tuner.search.model import Known
 from tuner.search.warm import FEWEST
 from tuner.space import Space
@@ -31,8 +32,11 @@ class Donor:
         )
 
 
-def find_donor(store: Store, handle: StudyHandle, space: Space, options: RunOptions) -> Donor | None:
+def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -> Donor | None:
     """Return the donor that ``--warm-start`` names, the nearest there is for ``auto``, or None.
+
+    Args:
+        key: Of the study that begins; it need not be stored yet, so that a donor of no use leaves no empty study.
 
     Raises:
         UsageError: The named study is not in the store, is this very study, or has nothing to give.
@@ -40,20 +44,20 @@ def find_donor(store: Store, handle: StudyHandle, space: Space, options: RunOpti
     if options.warm_start == OFF:
         return None
     if options.warm_start != AUTO:
-        return _named(store, handle, space, options.warm_start)
+        return _named(store, key, space, options.warm_start)
     if options.sampler not in GUIDED:
         return None
-    useful = [each for each in store.studies() if each.name != handle.name and _shares(each, space)]
-    for summary in sorted(useful, key=lambda each: _distance(each, handle))[:LOOKED_AT]:
+    useful = [each for each in store.studies() if each.name != key.name and _shares(each, space)]
+    for summary in sorted(useful, key=lambda each: _distance(each, key))[:LOOKED_AT]:
         donor = _donor(store.find_study(summary.name), space)
         if len(donor.known) >= FEWEST:
             return donor
     return None
 
 
-def _named(store: Store, handle: StudyHandle, space: Space, name: str) -> Donor:
+def _named(store: Store, key: StudyKey, space: Space, name: str) -> Donor:
     study = store.find_study(name)
-    if study.name == handle.name:
+    if study.name == key.name:
         raise UsageError(f"--warm-start '{name}': this run goes on with that very study; name another one, or {OFF}")
     ours, theirs = {part.template.name for part in space.parts}, study.key.templates
     if not ours & set(theirs):
@@ -62,10 +66,12 @@ def _named(store: Store, handle: StudyHandle, space: Space, name: str) -> Donor:
             f"name a study of one of these, or {OFF}"
         )
     donor = _donor(study, space)
+    if not donor.results:
+        raise UsageError(f"--warm-start '{name}': it has no results yet; tune it first, or name another, or {OFF}")
     if len(donor.known) < FEWEST:
         raise UsageError(
             f"--warm-start '{name}': {len(donor.known)} of its {donor.results} results are of configurations here; "
-            f"at least {FEWEST} are needed"
+            f"at least {FEWEST} are needed, so name another, or {OFF}"
         )
     return donor
 
@@ -74,9 +80,9 @@ def _shares(summary: StudySummary, space: Space) -> bool:
     return summary.ok >= FEWEST and any(part.template.name in summary.key.templates for part in space.parts)
 
 
-def _distance(summary: StudySummary, handle: StudyHandle) -> tuple[bool, bool, bool, bool, int]:
+def _distance(summary: StudySummary, ours: StudyKey) -> tuple[bool, bool, bool, bool, int]:
     """Order donors: the same layer, the same kind of device, the same model, the same precision, the most results."""
-    theirs, ours = summary.key, handle.key
+    theirs = summary.key
     return (
         theirs.shape[1:] != ours.shape[1:],
         theirs.device_kind != ours.device_kind,

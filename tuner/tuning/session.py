@@ -35,10 +35,11 @@ def tune(options: RunOptions, observer: Observer) -> Report:
             raise UsageError(f"layer {options.layer.name}: no template has a valid configuration on {options.device}")
         searched = options.only.of(space)
         with Store.open(options.storage) as store:
+            donor = find_donor(store, study_key(space, options.spec, worker.facts), searched, options)
             handle, news = open_study(store, space, options, worker.facts)
             if options.only:
                 news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
-            if donor := find_donor(store, handle, searched, options):
+            if donor:
                 news.append(str(donor))
             for line in news:
                 observer.says(line)
