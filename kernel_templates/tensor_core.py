@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.templates import CUDA, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID = 65_535
 MAX_PRODUCTS = 256
@@ -18,6 +18,7 @@ EXACT = {  # the operands that hold a precision's tolerance
     "fp16": ("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16"),
     "bf16": ("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
 }
+START = {"OPERANDS": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
 
 
 def up(total: Any, part: Any) -> Any:
@@ -374,4 +375,9 @@ TEMPLATE = KernelTemplate(
         ),
     ),
     launch=launch,
+    baselines=(  # so that a search knows of this template from the first; valid for one layer or another
+        Baseline("tensor cores: 2x16x8 tile", {**START, "TILE_M": 8}),
+        Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "WRITES": "bulk"}),
+        Baseline("tensor cores: 16 channels, in bulk", {**START, "TILE_M": 16, "WRITES": "bulk"}),
+    ),
 )
