@@ -46,10 +46,6 @@ class Tile:
         return self.p.BLOCK_X // 32
 
     @property
-    def bulk(self) -> Any:
-        return 1 * (self.p.WRITES == "bulk")
-
-    @property
     def paired(self) -> Any:
         return 1 * ((self.p.OPERANDS == "fp16x3") | (self.p.OPERANDS == "fp16") | (self.p.OPERANDS == "bf16"))
 
@@ -149,7 +145,7 @@ class Tile:
         tiles = smaller(touched, self.p.IMAGES * self.row_tiles)
         words = tiles * self.row_tile
         pitch = words // 8 * 8 + 4 + (words % 8 > 4) * 8
-        return self.bulk * smaller(self.p.TILE_M, self.layer.M) * pitch
+        return (self.p.WRITES == "bulk") * smaller(self.p.TILE_M, self.layer.M) * pitch
 
     @property
     def shared_bytes(self) -> Any:
@@ -196,8 +192,7 @@ def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 
 def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    tile = Tile(p, layer)
-    return tile.registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
+    return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
 
 
 def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -213,12 +208,11 @@ def one_step(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     apart = (tile.row_tile % 4 == 0) & (layer.H_out * layer.W_out % 4 == 0) & (tile.block_rows * layer.W_out % 4 == 0)
-    return (tile.bulk == 0) | apart
+    return (p.WRITES != "bulk") | apart
 
 
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    tile = Tile(p, layer)
-    wanted = tile.registers * p.BLOCK_X * p.MIN_BLOCKS
+    wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
     return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
 
 
@@ -307,13 +301,13 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "bulk copies",
-            lambda p, layer, limits: (Tile(p, layer).bulk == 0) | (limits.capability >= FIRST_BULK_COPIES),
+            lambda p, layer, limits: (p.WRITES != "bulk") | (limits.capability >= FIRST_BULK_COPIES),
             "this device does not copy in bulk",
         ),
         Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
         Constraint(
             "groups in bulk",
-            lambda p, layer, limits: (Tile(p, layer).bulk == 0) | (Tile(p, layer).block_groups == 1),
+            lambda p, layer, limits: (p.WRITES != "bulk") | (Tile(p, layer).block_groups == 1),
             "sums are gathered of one group of channels",
         ),
         Constraint(

@@ -15,7 +15,7 @@ from test_faults import Silent, run
 from toy_store import ENVIRONMENT, OTHER, TEMPLATES, TOY, toy_key, toy_ok
 
 from tuner.errors import UsageError
-from tuner.layers import find_layer
+from tuner.layers import ConvLayer, find_layer
 from tuner.search.candidates import Floats
 from tuner.search.guide import Guide
 from tuner.search.line import DEVIATION, Line
@@ -27,7 +27,7 @@ from tuner.search.surrogate import SurrogateSampler
 from tuner.search.warm import transfer, warmed
 from tuner.space import enumerate_space
 from tuner.storage import Store
-from tuner.templates import DeviceLimits
+from tuner.templates import DeviceLimits, KernelTemplate
 from tuner.tuning import RunOptions
 from tuner.tuning import tune as tune_layer
 from tuner.tuning.donors import find_donor
@@ -264,35 +264,30 @@ def test_donor_that_cannot_give_is_one_line(store, name, says):
     assert "\n" not in str(caught.value)
 
 
+def three_trials(folder: Path, template: KernelTemplate, layer: ConvLayer, warm_start: str) -> RunOptions:
+    return RunOptions(
+        layer=layer,
+        device="cpu",
+        templates=(template,),
+        storage=f"sqlite:///{folder}/tuner.db",
+        sampler="surrogate",
+        trials=3,
+        warm_start=warm_start,
+    )
+
+
 def test_run_says_where_it_begins(tmp_path):
     template = faulty("none", threads=tuple(range(1, 30)))
     run(tmp_path, template, trials=12, trial_timeout=60.0, compile_timeout=60.0)
     watcher = Silent()
-    options = RunOptions(
-        layer=SMALL_LAYER.with_batch(8),
-        device="cpu",
-        templates=(template,),
-        storage=f"sqlite:///{tmp_path}/tuner.db",
-        sampler="surrogate",
-        trials=3,
-        warm_start="auto",
-    )
-    report = tune_layer(options, watcher)
+    report = tune_layer(three_trials(tmp_path, template, SMALL_LAYER.with_batch(8), "auto"), watcher)
     assert report.progress.done == 3
     assert any(line.startswith("warm start from 'C2H12W11M3K3 cpu B9") for line in watcher.lines), watcher.lines
 
 
 def test_donor_of_no_use_leaves_no_empty_study(tmp_path):
     template = faulty("none", threads=tuple(range(1, 30)))
-    options = RunOptions(
-        layer=SMALL_LAYER,
-        device="cpu",
-        templates=(template,),
-        storage=f"sqlite:///{tmp_path}/tuner.db",
-        sampler="surrogate",
-        trials=3,
-        warm_start="conv9",
-    )
+    options = three_trials(tmp_path, template, SMALL_LAYER, "conv9")
     with pytest.raises(UsageError, match="has no studies; start one"):
         tune_layer(options, Silent())
     with Store.open(options.storage) as store:

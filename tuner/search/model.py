@@ -11,6 +11,7 @@ import numpy as np
 
 from tuner.search.candidates import Candidates, Floats, Indices
 from tuner.search.gp import JITTER, Kernel, Prior
+from tuner.search.scale import Scale
 from tuner.search.surrogate import one_thread
 
 MOST = 200
@@ -53,15 +54,11 @@ class Model:
         from scipy.linalg import cho_solve, cholesky
 
         self.candidates, self.known = candidates, known.some()
-        raw = self.known.values
-        self._middle = float(np.median(raw))
-        self._reach = max(self._middle - float(raw.min()), 1e-9) * COMPRESS
-        drawn = self._compress(raw)
-        self._mean, self._spread = float(drawn.mean()), float(drawn.std()) or 1.0
+        self._scale = Scale.of(self.known.values, COMPRESS)
         self.kernel = Kernel(candidates.model_features, Prior())
         codes = candidates.codes_of(self.known.rows)
-        self._target = (drawn - self._mean) / self._spread
-        noise = self.known.variances / self._spread**2
+        self._target = self._scale.apply(self.known.values)
+        noise = self.known.variances / self._scale.spread**2
         with one_thread():
             self.kernel.fit(codes, self._target, noise, STEPS)
             self._columns = self.kernel.columns(codes)
@@ -72,13 +69,13 @@ class Model:
     def predict(self, rows: Indices) -> Floats:
         """Return the expected values of some rows."""
         parts = [self._posterior(rows[start : start + CHUNK])[0] for start in range(0, len(rows), CHUNK)]
-        return self._undo(np.concatenate([np.zeros(0), *parts]))
+        return self._scale.undo(np.concatenate([np.zeros(0), *parts]))
 
     def uncertain(self, rows: Indices) -> tuple[Floats, Floats]:
         """Return expectation and standard deviation of some rows; the deviation is as it is near the fastest."""
         mean, whitened = self._posterior(rows)
         variance = self.kernel.scale - np.einsum("ij,ij->j", whitened, whitened)
-        return self._undo(mean), np.sqrt(np.maximum(variance, 1e-12)) * self._spread
+        return self._scale.undo(mean), np.sqrt(np.maximum(variance, 1e-12)) * self._scale.spread
 
     def draws(self, rows: Indices, count: int, widen: float = 1.0) -> Floats:
         """Return ``count`` joint draws of the values of some rows, shape (count, len(rows)).
@@ -94,14 +91,14 @@ class Model:
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))
         normal, rough = np.random.default_rng(0).normal(size=(2, count, len(rows)))
-        return self._undo(mean + widen * (normal @ root.T + rough * np.sqrt(self.kernel.noise)))
+        return self._scale.undo(mean + widen * (normal @ root.T + rough * np.sqrt(self.kernel.noise)))
 
     def left_out(self) -> Floats:
         """Return what each known row's value is expected to be from all the others."""
         from scipy.linalg import cho_solve
 
         inverse = cho_solve((self._factor, True), np.eye(len(self._target)))
-        return self._undo(self._target - self._solved / np.diag(inverse))
+        return self._scale.undo(self._target - self._solved / np.diag(inverse))
 
     def _posterior(self, rows: Indices) -> tuple[Floats, Floats]:
         from scipy.linalg import solve_triangular
@@ -110,13 +107,3 @@ class Model:
             cross = self.kernel.matrix(self.candidates.codes_of(rows), self._columns).T
             whitened = solve_triangular(self._factor, cross, lower=True, check_finite=False)
             return self._solved @ cross, whitened
-
-    def _compress(self, raw: Floats) -> Floats:
-        above = np.maximum(raw - self._middle, 0) / self._reach
-        return np.where(raw > self._middle, self._middle + self._reach * np.log1p(above), raw)
-
-    def _undo(self, standard: Floats) -> Floats:
-        """Return the values that standardised, compressed ones stand for."""
-        drawn = standard * self._spread + self._mean
-        above = np.minimum(np.maximum(drawn - self._middle, 0) / self._reach, 20.0)
-        return np.where(drawn > self._middle, self._middle + self._reach * np.expm1(above), drawn)

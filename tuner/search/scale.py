@@ -1,4 +1,4 @@
-"""Logarithms of seconds as the surrogate sees them: standardised, what is slow drawn together."""
+"""Logarithms of seconds as the models see them: standardised, what is slow drawn together."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tuner.search.candidates import Floats
+
+FARTHEST = 20.0  # reaches above the middle, on the compressed scale, that are told apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +31,9 @@ class Scale:
     def apply(self, raw: Floats) -> Floats:
         drawn = self.middle + self.reach * np.log1p(np.maximum(raw - self.middle, 0) / self.reach)
         return np.asarray((np.where(raw > self.middle, drawn, raw) - self.mean) / self.spread)
+
+    def undo(self, standard: Floats) -> Floats:
+        """Return the values that standardised, compressed ones stand for."""
+        drawn = standard * self.spread + self.mean
+        above = np.minimum(np.maximum(drawn - self.middle, 0) / self.reach, FARTHEST)
+        return np.where(drawn > self.middle, self.middle + self.reach * np.expm1(above), drawn)
