@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 
-from tuner.processes import Processes
+from tuner.processes import DIED, Processes
 
 
 def blocked_signals() -> set[int]:
@@ -19,3 +21,23 @@ def test_ctrl_c_while_a_process_starts_does_not_reach_it():
         processes.close()
     assert signal.SIGINT not in blocked_signals()
     assert not processes.folder.exists()
+
+
+def test_a_process_that_is_killed_while_idle_is_replaced():
+    processes = Processes(1)
+    try:
+        first = processes.schedule(os.getpid, limit=60.0).result()
+        os.kill(first, signal.SIGKILL)
+        second = _sooner_or_later(processes)
+        assert second != first
+        assert processes.folder.exists()
+    finally:
+        processes.close()
+
+
+def _sooner_or_later(processes: Processes) -> int:
+    """Return the process that answers next: what was handed to the dead one before anybody noticed is lost."""
+    for _ in range(3):
+        with contextlib.suppress(*DIED):
+            return processes.schedule(os.getpid, limit=60.0).result()
+    raise AssertionError("no process came back")

@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from pebble import ProcessExpired
-
 from tuner.cache import CompileCache, binary_key
 from tuner.errors import CompileError, Rejected, TimedOut
-from tuner.processes import Processes
+from tuner.processes import DIED, Processes
 from tuner.results import Environment
 
 COMPILE_SECONDS = 60.0
@@ -69,7 +67,7 @@ class Compiler:
             return future.result()
         except FutureTimeout:
             raise _too_long(self.limit) from None
-        except ProcessExpired as error:
+        except DIED as error:
             raise CompileError(f"the compiler's process died: {error}") from None
 
     def close(self) -> None:

@@ -8,16 +8,18 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pebble import ProcessPool
+from pebble import ProcessExpired, ProcessPool
 
 from tuner.workshop import begin
 
 T = TypeVar("T")
+DIED = (ProcessExpired, BrokenProcessPool)
 
 
 class Processes:
@@ -32,18 +34,29 @@ class Processes:
     """
 
     def __init__(self, number: int, log: str | None = None) -> None:
+        self._number, self._log = number, log
         self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
         self.folder = Path(self._scratch.name)
-        self._pool = ProcessPool(
-            max_workers=number,
+        self._pool = self._fresh()
+
+    def _fresh(self) -> ProcessPool:
+        return ProcessPool(
+            max_workers=self._number,
             context=multiprocessing.get_context("spawn"),
             initializer=begin,
-            initargs=(str(self.folder / log) if log else os.devnull, self._scratch.name),
+            initargs=(str(self.folder / self._log) if self._log else os.devnull, self._scratch.name),
         )
 
     def schedule(self, function: Callable[..., T], *arguments: Any, limit: float) -> Future[T]:
-        """Call ``function(*arguments)`` in one of the processes, which is killed after ``limit`` seconds."""
+        """Call ``function(*arguments)`` in one of the processes, which is killed after ``limit`` seconds.
+
+        The future raises TimeoutError then, and one of ``DIED`` when the process ends before the function does.
+        """
         with _ctrl_c_blocked():
+            if not self._pool.active:  # it breaks when a process dies that has nothing to do
+                self._pool.stop()
+                self._pool.join()
+                self._pool = self._fresh()
             future: Future[T] = self._pool.schedule(function, args=list(arguments), timeout=limit)
         return future
 

@@ -98,6 +98,7 @@ class Verdict:
     """What evaluating a task gave.
 
     Attributes:
+        seconds: In the worker, from loading to the end; 0 when it died.
         lost: The worker cannot be used again (device fault, busy device) and must be replaced.
     """
 
@@ -108,6 +109,7 @@ class Verdict:
     costs: Costs = field(default_factory=Costs)
     max_error: float | None = None
     confirmed: bool = False
+    seconds: float = 0.0
     lost: bool = False
 
 

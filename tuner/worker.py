@@ -13,11 +13,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pebble import ProcessExpired
-
 from tuner import workshop
 from tuner.errors import Crashed, DeviceError, TimedOut, TunerError
-from tuner.processes import Processes
+from tuner.processes import DIED, Processes
 from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ class Worker:
         self._log = self._processes.folder / "worker.log"
         try:
             self.facts: BenchFacts = self._call(workshop.facts, spec, limit=PREPARE_SECONDS)
-        except ProcessExpired as error:
+        except DIED as error:
             raise DeviceError(f"device {spec.device}: {self._obituary(error)}".replace("\n", "; ")) from None
         except FutureTimeout:
             raise DeviceError(
@@ -68,7 +66,7 @@ class Worker:
             return self._call(function, self.spec, *arguments, limit=limit)
         except FutureTimeout:
             raise TimedOut(f"took longer than its limit of {limit:.0f} s") from None
-        except ProcessExpired as error:
+        except DIED as error:
             raise Crashed(self._obituary(error).splitlines()[0]) from None
 
     def start(self, task: Task) -> Future[Verdict]:
@@ -87,7 +85,7 @@ class Worker:
                 text=f"trial took longer than its limit of {limit:.1f} s; raise it with --trial-timeout",
             )
             self.restarts += 1
-        except ProcessExpired as error:
+        except DIED as error:
             verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error))
             self.restarts += 1
         except (TunerError, MemoryError) as error:  # the bench itself could not be prepared
@@ -105,7 +103,7 @@ class Worker:
         launch = task.launch_limit or max(rules.launch_floor, rules.launch_multiple * self.facts.reference_seconds)
         return launch + MARGIN_SECONDS + rules.max_samples * self.facts.reference_seconds
 
-    def _obituary(self, error: ProcessExpired) -> str:
+    def _obituary(self, error: BaseException) -> str:
         code = int(getattr(error, "exitcode", 0) or 0)
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"
         log = self._log.read_text(errors="replace")[-2000:].strip() if self._log.exists() else ""
@@ -116,7 +114,7 @@ class Worker:
         self.restarts += 1
         try:
             self._call(os._exit, 1, limit=10.0)
-        except (ProcessExpired, FutureTimeout):
+        except (*DIED, FutureTimeout):
             return
 
     def finals(self, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:

@@ -7,6 +7,7 @@ import os
 import signal
 import statistics
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -92,12 +93,13 @@ def health(spec: BenchSpec) -> tuple[float, ...]:
 def evaluate(spec: BenchSpec, task: Task) -> Verdict:
     from tuner.measure import Trial, evaluate
 
-    shop = prepared(spec)
+    shop, started = prepared(spec), time.monotonic()
     try:
         trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
-        return evaluate(trial, shop.second, shop.canaries(samples=1)[0])
+        verdict = evaluate(trial, shop.second, shop.canaries(samples=1)[0])
     except (Rejected, DeviceError) as error:
-        return verdict_of(shop, error)
+        verdict = verdict_of(shop, error)
+    return replace(verdict, seconds=time.monotonic() - started)
 
 
 def verdict_of(shop: Workshop, error: Rejected | DeviceError) -> Verdict:

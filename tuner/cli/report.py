@@ -174,8 +174,9 @@ def costs_line(costs: Costs, trials: int) -> str:
     """Return where the time went, in one line."""
     each = f" ({1e3 * costs.tuner / trials:.1f} ms a trial)" if trials else ""
     return (
-        f"{costs.total:.1f} s: {costs.prepare:.1f} prepare, {costs.compile_wait:.1f} compile wait, {costs.check:.1f} "
-        f"check, {costs.measure:.1f} measure, {costs.finals:.1f} finals, {costs.tuner:.1f} tuner{each}"
+        f"{costs.total:.1f} s: {costs.prepare:.1f} prepare, {costs.compile_wait:.1f} compile wait, "
+        f"{costs.load:.1f} load, {costs.check:.1f} check, {costs.measure:.1f} measure, {costs.finals:.1f} finals, "
+        f"{costs.tuner:.1f} tuner{each}"
     )
 
 
@@ -220,6 +221,7 @@ def report_json(report: Report) -> dict[str, Any]:
             "total": report.costs.total,
             "prepare": report.costs.prepare,
             "compile_wait": report.costs.compile_wait,
+            "load": report.costs.load,
             "check": report.costs.check,
             "measure": report.costs.measure,
             "finals": report.costs.finals,

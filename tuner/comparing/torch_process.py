@@ -7,12 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
-from pebble import ProcessExpired
-
 from tuner.comparing.rows import Variant
 from tuner.comparing.torch_side import TorchSpec, enter_variant, open_torch, sample_variant
 from tuner.errors import TunerError
-from tuner.processes import Processes
+from tuner.processes import DIED, Processes
 
 T = TypeVar("T")
 OPEN_SECONDS = 180.0
@@ -47,7 +45,7 @@ class TorchProcess:
             return self._processes.schedule(function, *arguments, limit=limit).result()
         except FutureTimeout:
             raise TunerError(f"took longer than its limit of {limit:.0f} s") from None
-        except ProcessExpired as error:
+        except DIED as error:
             raise TunerError(f"PyTorch's process died with exit code {getattr(error, 'exitcode', '?')}") from None
 
     def enter(self, variant: Variant) -> float:

@@ -47,10 +47,15 @@ class Opinion:
     def fitted(self) -> bool:
         return self._posterior is not None
 
-    def refit(self) -> None:
-        """Fit to what is known, under another draw of the prior."""
+    def renew(self, fit: bool) -> None:
+        """Hold what is known now; ``fit`` to it, under another draw of the prior."""
+        self._active = self._sampler.choose_active()
+        if fit:
+            self._fit()
+        self.look_again()
+
+    def _fit(self) -> None:
         sampler, kernel = self._sampler, self._kernel
-        self._active = sampler.choose_active()
         target, noise = sampler.target(self._active)
         codes = sampler.candidates.codes_of(self._active)
         covariance = kernel.matrix(codes, kernel.columns(codes)) + np.diag(noise + kernel.noise)
@@ -60,7 +65,6 @@ class Opinion:
             target = target - Line.fit(covariance, target, guess).slope * guess
         kernel.doubt(sampler.settings.doubt * sampler.random.normal(size=len(kernel.theta)))
         kernel.fit(codes, target, noise, STEPS)
-        self.look_again()
 
     def look_again(self) -> None:
         """Believe what is known about another pool of rows."""

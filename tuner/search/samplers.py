@@ -14,6 +14,7 @@ from tuner.errors import UsageError
 from tuner.search.candidates import Candidates, Indices
 
 SAMPLERS: Final = ("surrogate", "tpe", "anneal", "random", "grid")
+QUICK: Final = ("anneal", "random", "grid")  # microseconds a proposal
 
 
 class Sampler(Protocol):
@@ -38,6 +39,12 @@ class Sampler(Protocol):
     def skip(self, index: int) -> None:
         """Never propose this row, and expect no result: somebody else has it."""
 
+    def has_some(self, hurry: bool = False) -> bool:
+        """Say whether :meth:`propose` answers at once; with ``hurry``, somebody waits for it."""
+
+    def close(self) -> None:
+        """End what works for this sampler."""
+
 
 class Ledger:
     """What every sampler keeps: which rows are taken and which of them still owe a result."""
@@ -54,10 +61,14 @@ class Ledger:
     def propose(self, count: int) -> list[int]:
         rows: list[int] = []
         while len(rows) < count and self.left:
-            row = self.choose()
+            rows += self._give([self.choose()])
+        return rows
+
+    def _give(self, rows: list[int]) -> list[int]:
+        """Note that these rows are proposed, and return them."""
+        for row in rows:
             self.take(row)
             self.pending[row] = None
-            rows.append(row)
         return rows
 
     def choose(self) -> int:
@@ -75,6 +86,12 @@ class Ledger:
     def skip(self, index: int) -> None:
         self.take(index)
         self.pending.pop(index, None)
+
+    def has_some(self, hurry: bool = False) -> bool:
+        return True
+
+    def close(self) -> None:
+        return
 
     def take(self, index: int) -> None:
         if not 0 <= index < len(self.candidates):

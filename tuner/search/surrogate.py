@@ -44,6 +44,7 @@ class Settings:
         opinions: Models whose expected improvement is averaged; one of them is fitted anew at a time.
         pool: Of a large space, how many promising rows, and how many random ones, are on screen.
         doubt: By how many of its deviations the prior is moved before a fit.
+        looks: At the model for all rows of one call, at most; None: one look a row.
     """
 
     opening: int = 4
@@ -53,10 +54,13 @@ class Settings:
     opinions: int = 4
     pool: int = 3_000
     doubt: float = 0.7
+    looks: int | None = None
     prior: Prior = field(default_factory=Prior)
 
 
-HURRIED = Settings(opinions=1, pool=1_300)  # where trials take milliseconds and would wait for proposals
+RARELY = 10  # of many results, hyperparameters are fitted again once there are a tenth more
+APART = 8  # rows looked at for each that is taken at once
+HURRIED = Settings(opinions=1, pool=1_300, looks=4)  # where trials take milliseconds and would wait for proposals
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class SurrogateSampler(Ledger):
         self._validity = Validity(candidates)
         self.opinions = [Opinion(self) for _ in range(self.settings.opinions)]
         self.guided = [Opinion(self, guide) for _ in range(self.settings.opinions if guide else 0)]
-        self._fitted = 0
+        self._looked = self._fitted = 0
 
     def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:
         good = seconds is not None and math.isfinite(seconds) and seconds > 0
@@ -94,34 +98,51 @@ class SurrogateSampler(Ledger):
             self.seen.pop(index, None)
 
     def propose(self, count: int) -> list[int]:
+        rows: list[int] = []
+        at_once = math.ceil(count / (self.settings.looks or count or 1)) | 1  # odd, so that near and far ones alternate
         with one_thread():
-            return super().propose(count)
+            while len(rows) < count and self.left:
+                rows += self._give(self._choose(min(at_once, count - len(rows))))
+        return rows
 
-    def choose(self) -> int:
+    def _choose(self, most: int) -> list[int]:
+        """Return the best row, and up to ``most`` from the same look at the model."""
         tried = len(self.seen) + self._validity.failures + len(self.pending)
         if self.guide and (row := self.guide.opening(self, tried)) is not None:
-            return row
+            return [row]
         if tried < self.settings.opening or len(self.seen) < 3:
-            return self._walk.choose()
-        if self._refit_due():
-            self._refit()
+            return [self._walk.choose()]
+        if self._renewal_due():
+            self._renew()
         scores = self._scores()
-        return int(self.screen.rows[np.argmax(scores)])
+        return self._spread(scores, most) if most > 1 else [int(self.screen.rows[np.argmax(scores)])]
 
-    def _refit_due(self) -> bool:
+    def _spread(self, scores: Floats, most: int) -> list[int]:
+        """Return the rows with the best scores of which no two differ in one parameter only, or fewer."""
+        chosen: list[int] = []
+        best = np.argsort(-scores, kind="stable")[: APART * most]
+        for row in self.screen.rows[best[scores[best] > HOPELESS]].tolist() or [int(self.screen.rows[best[0]])]:
+            apart = self.candidates.choices[chosen] != self.candidates.choices[row]
+            if len(chosen) < most and (np.count_nonzero(apart, axis=1) > 1).all():
+                chosen.append(row)
+        return chosen
+
+    def _renewal_due(self) -> bool:
         count = len(self.seen)
         step = 1 if count < 30 else 2 if count < 60 else 5 if count < 120 else 20
-        return not self._fitted or count - self._fitted >= step or self.screen.exhausted
+        return not self._looked or count - self._looked >= step or self.screen.exhausted
 
-    def _refit(self) -> None:
-        """Fit the opinion whose turn it is; all of them when the rows on screen changed."""
-        self._fitted = len(self.seen)
+    def _renew(self) -> None:
+        """Renew the opinion whose turn it is; all of them when the rows on screen changed."""
+        count = self._looked = len(self.seen)
+        fit = count - self._fitted >= count // RARELY
+        self._fitted = count if fit else self._fitted
         before = self.screen.codes
         self.screen.renew()
         self._validity.renew(self.screen.codes)
         for opinions in (self.opinions, self.guided) if self.guide else (self.opinions,):
             opinion = opinions.pop(0)
-            opinion.refit()
+            opinion.renew(fit)
             if self.screen.codes is not before:
                 for other in opinions:
                     other.look_again()

@@ -12,7 +12,7 @@ import numpy as np
 from tuner.search.candidates import ABSENT, Candidates, Rows
 from tuner.search.guide import Guide
 from tuner.search.model import Known
-from tuner.search.samplers import Ledger, Sampler
+from tuner.search.samplers import Ledger, Sampler, make_sampler
 from tuner.search.surrogate import SurrogateSampler
 
 FEWEST = 10  # results a donor needs
@@ -46,6 +46,18 @@ class WarmSampler:
     def skip(self, index: int) -> None:
         for sampler in (self.inner, self._guided):
             sampler.skip(index)
+
+    def has_some(self, hurry: bool = False) -> bool:
+        return True
+
+    def close(self) -> None:
+        return
+
+
+def begun(name: str, candidates: Candidates, seed: int, donor: Known | None) -> Sampler:
+    """Return a sampler for a run, where trials take milliseconds, with a donor's results if there is one."""
+    sampler = make_sampler(name, candidates, seed, hurried=True)
+    return warmed(sampler, donor, seed) if donor else sampler
 
 
 def warmed(inner: Sampler, donor: Known, seed: int) -> Sampler:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import optuna
@@ -33,6 +34,7 @@ class Database:
         self.location = location
         self.engine = _engine(location)
         self._write_engine = self.engine.execution_options(writes=True)
+        self._turn: AbstractContextManager[Any] = Lock() if location.path else nullcontext()
         self._prepare(lock)
 
     @property
@@ -51,7 +53,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with self._faults(), self._write_engine.begin() as connection:
+        with self._turn, self._faults(), self._write_engine.begin() as connection:  # SQLite would sleep, not wait
             yield connection
 
     def optuna_storage(self) -> RDBStorage:

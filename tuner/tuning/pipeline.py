@@ -58,7 +58,10 @@ class Pipeline:
         room = AHEAD * jobs - len(self.pending)
         if most is not None:
             room = min(room, most - len(self.claimed))
-        while room > 0 and (taken := self._supply.take(min(room, jobs))):  # the first compile meanwhile
+        while room > 0 and not (self.pending and not self._supply.has_some(hurry=len(self.pending) < jobs)):
+            taken = self._supply.take(min(room, jobs))  # the first compile meanwhile
+            if not taken:
+                break
             self.send(taken)
             room -= len(taken)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tuner.agreement import Agreement
 from tuner.layers import ConvLayer
+from tuner.protocol import Verdict
 from tuner.results import Environment, Result
 from tuner.roofline import Roof, operands_of, roof
 from tuner.tuning.foresight import Foreseen
@@ -21,18 +22,33 @@ NAIVE = "naive 32x32 (B,M,1)"  # the baseline that speeds are told by
 
 @dataclass(slots=True)
 class Costs:
-    """Where the run's time went, in seconds; ``tuner`` is all that is none of the others."""
+    """Where the run's time went, in seconds; ``tuner`` is all that is none of the others.
+
+    Attributes:
+        load: In the worker, but neither checking nor measuring: loading binaries, timing the canary.
+    """
 
     prepare: float = 0.0
     compile_wait: float = 0.0
+    load: float = 0.0
     check: float = 0.0
     measure: float = 0.0
     finals: float = 0.0
     total: float = 0.0
 
+    def add(self, verdict: Verdict, spent: float) -> None:
+        """Count a trial that took ``spent`` seconds; all of them as its check, if it did not come to be measured."""
+        if verdict.measurement is None:
+            self.check += spent
+            return
+        self.check += verdict.costs.check
+        self.measure += verdict.costs.measure
+        self.load += verdict.seconds - verdict.costs.check - verdict.costs.measure
+
     @property
     def tuner(self) -> float:
-        return max(0.0, self.total - self.prepare - self.compile_wait - self.check - self.measure - self.finals)
+        device = self.load + self.check + self.measure + self.finals
+        return max(0.0, self.total - self.prepare - self.compile_wait - device)
 
 
 @dataclass(slots=True)

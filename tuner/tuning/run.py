@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import replace
+from functools import partial
 
 from tuner.agreement import Agreement
 from tuner.conditions import warnings
@@ -13,9 +14,10 @@ from tuner.errors import Rejected
 from tuner.protocol import Task, Verdict, ragged_batches
 from tuner.render import Rendered
 from tuner.results import Result
+from tuner.search.ahead import Ahead
 from tuner.search.candidates import Candidates
-from tuner.search.samplers import Sampler, make_sampler
-from tuner.search.warm import warmed
+from tuner.search.samplers import QUICK, Sampler
+from tuner.search.warm import begun
 from tuner.space import Space
 from tuner.storage import LAUNCH, StudyHandle, Writer
 from tuner.templates import Configuration
@@ -65,12 +67,11 @@ class Run:
     def begin(self, donor: Donor | None) -> None:
         """Set up where configurations come from."""
         candidates = Candidates.of(self.searched)
-        hurried = not self.facts.shares_host
-        sampler: Sampler = make_sampler(self.options.sampler, candidates, self.options.seed, hurried)
-        if donor:
-            sampler = warmed(sampler, donor.known, self.options.seed)
         self.foresight = Foresight(self.searched, candidates)
-        self.supply = Supply(self.searched, sampler, self.foresight, self.handle, self.ledger.results.values())
+        make = partial(begun, self.options.sampler, candidates, self.options.seed, donor.known if donor else None)
+        ahead = not self.facts.shares_host and (donor or self.options.sampler not in QUICK)
+        self.sampler: Sampler = Ahead(make) if ahead else make()
+        self.supply = Supply(self.searched, self.sampler, self.foresight, self.handle, self.ledger.results.values())
 
     def to_the_end(self, started: float) -> Report:
         """Search, try the suspects, settle the winner, and report."""
@@ -84,6 +85,7 @@ class Run:
             self.handle.note()
         finally:
             self.pipeline.close()
+            self.sampler.close()
         self.costs.compile_wait = self.pipeline.waited
         self.costs.total = time.monotonic() - started
         return Report(
@@ -104,8 +106,10 @@ class Run:
         """Let the network judge a winner whose factors are rounded."""
         if self.options.precision == "fp32" or not best or not best[0].winner:
             return None
-        task = task_of(self, best[0].result)
-        return self.worker.agreement(task) if task else None
+        task, started = task_of(self, best[0].result), time.monotonic()
+        agreement = self.worker.agreement(task) if task else None
+        self.costs.finals += time.monotonic() - started
+        return agreement
 
     def _search_or_interrupt(self) -> str:
         with interruptible(self.observer.says) as self._interrupt:
@@ -189,8 +193,7 @@ class Run:
             self._fill()  # propose and render while the device is busy
         verdict = self.worker.finish(future)
         spent = time.monotonic() - started
-        self.costs.measure += verdict.costs.measure
-        self.costs.check += spent if verdict.measurement is None else verdict.costs.check
+        self.costs.add(verdict, spent)
         if self.worker.restarts != restarts:
             verdict = replace(verdict, text=f"{verdict.text}\n{self.health.check()}")
         used = replace(verdict.resources, spill_bytes=compiled.spill_bytes)

@@ -46,6 +46,10 @@ class Supply:
         self._named = deque(named for named in baselines(space) if named[0].key not in seen)
         self.exhausted = False
 
+    def has_some(self, hurry: bool) -> bool:
+        """Say whether :meth:`take` answers at once; with ``hurry``, compilers wait for it."""
+        return bool(self._named) or self._sampler.has_some(hurry)
+
     def take(self, count: int) -> list[Named]:
         """Claim and return up to ``count`` configurations with their baseline names; none when nothing is left."""
         taken: list[Named] = []

@@ -1,0 +1,141 @@
+"""A sampler in a process of its own: its guarantees, its death, and how much it prepares."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tuner.errors import TunerError
+from tuner.search import ahead as module
+from tuner.search.ahead import Ahead
+from tuner.search.candidates import Axis, Candidates
+from tuner.search.surrogate import HURRIED, SurrogateSampler
+from tuner.search.warm import begun
+
+
+def grid(*sizes: int) -> Candidates:
+    """Every combination of the choices of some parameters."""
+    rows = np.stack(np.meshgrid(*(np.arange(size) for size in sizes), indexing="ij"), axis=-1).reshape(-1, len(sizes))
+    axes = tuple(Axis(f"P{number}", tuple(range(1, size + 1))) for number, size in enumerate(sizes))
+    return Candidates(
+        axes=axes, choices=rows.astype(np.uint8), groups=np.zeros(len(rows), dtype=np.uint8), names=("one",)
+    )
+
+
+CANDIDATES = grid(4, 5, 3)
+
+
+@pytest.fixture
+def sampler() -> Iterator[Ahead]:
+    ahead = Ahead(partial(begun, "surrogate", CANDIDATES, 0, None))
+    yield ahead
+    ahead.close()
+
+
+def seconds(row: int) -> float:
+    return 1.0 + 0.1 * float(CANDIDATES.choices[row].sum())
+
+
+def wait_until_ready(ahead: Ahead) -> None:
+    deadline = time.monotonic() + 60
+    while not ahead.has_some() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def kill_process(ahead: Ahead) -> None:
+    pid = ahead._processes.schedule(os.getpid, limit=60).result()
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_every_row_is_proposed_once_and_then_none(sampler: Ahead) -> None:
+    rows: list[int] = []
+    while proposed := sampler.propose(7):
+        assert len(proposed) <= 7
+        for row in proposed:
+            sampler.observe(row, seconds(row))
+        rows += proposed
+    assert sorted(rows) == list(range(len(CANDIDATES)))
+    assert sampler.has_some()  # it answers at once: that there is nothing
+
+
+def test_what_others_took_is_not_proposed_though_it_lay_ready(sampler: Ahead) -> None:
+    for row in sampler.propose(1):
+        sampler.observe(row, seconds(row))
+    wait_until_ready(sampler)
+    ready = set(sampler._ready)
+    assert ready
+    for row in ready:
+        sampler.skip(row)
+    rest: set[int] = set()
+    while proposed := sampler.propose(5):
+        rest.update(proposed)
+    assert not rest & ready
+    assert len(rest) == len(CANDIDATES) - 1 - len(ready)
+
+
+def test_it_learns_what_it_is_told() -> None:
+    candidates = grid(8, 8, 8)
+    ahead = Ahead(partial(begun, "surrogate", candidates, 1, None))
+    try:
+        tried = []
+        for _ in range(60):
+            (row,) = ahead.propose(1)
+            tried.append(row)
+            ahead.observe(row, 1.0 + float(((candidates.choices[row].astype(int) - 5) ** 2).sum()))
+        optimum = candidates.find(np.array([5, 5, 5], dtype=np.uint8))
+        assert optimum in tried  # a random search of 60 would have it in one of eight runs
+    finally:
+        ahead.close()
+
+
+def test_a_killed_process_costs_no_proposal_and_repeats_none(sampler: Ahead) -> None:
+    rows = sampler.propose(1)
+    for row in rows:
+        sampler.observe(row, seconds(row))
+    rows += sampler.propose(1)  # still without a result when the process dies
+    kill_process(sampler)
+    while proposed := sampler.propose(4):
+        rows += proposed
+    assert sorted(rows) == list(range(len(CANDIDATES)))
+
+
+def test_a_process_that_dies_each_time_ends_the_run_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_DEATHS", 2)
+    ahead = Ahead(partial(os._exit, 3))  # type: ignore[arg-type]
+    try:
+        with pytest.raises(TunerError, match=r"^sampler: its process died 2 times .*--sampler random$"):
+            ahead.propose(1)
+    finally:
+        ahead.close()
+
+
+def test_more_is_ordered_where_compilers_wait_and_less_where_they_do_not(sampler: Ahead) -> None:
+    for row in range(3):
+        sampler.observe(row, seconds(row))
+        sampler.has_some(hurry=True)
+        sampler._receive(wait=True)
+        sampler._ready.clear()
+    assert sampler._number > 1
+    for _ in range(10 * module.ENOUGH):
+        sampler.has_some()
+    assert sampler._number == 1
+
+
+def test_rows_of_one_look_differ_in_more_than_one_parameter() -> None:
+    candidates = grid(6, 6, 6, 6)
+    sampler = SurrogateSampler(candidates, 0, HURRIED)
+    for row in sampler.propose(12):
+        sampler.observe(row, 1.0 + 0.1 * float(candidates.choices[row].sum()))
+    rows = sampler.propose(20)
+    looks = [rows[start : start + 5] for start in range(0, 20, 5)]
+    assert len(set(rows)) == 20
+    for look in looks:
+        chosen = candidates.choices[look]
+        apart = np.count_nonzero(chosen[:, None] != chosen[None], axis=2)
+        assert apart[np.triu_indices(len(look), 1)].min() > 1
