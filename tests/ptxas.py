@@ -35,9 +35,9 @@ def compile_all(sources: Sequence[str], arch: str, folder: Path, at_once: int = 
         return list(pool.map(lambda job: compile_one(*job), jobs))
 
 
-def compile_one(source: str, arch: str, path: Path) -> Used:
+def compile_one(source: str, arch: str, path: Path, more: Sequence[str] = ()) -> Used:
     path.write_text('extern "C" {\n' + source + "\n}\n", encoding="utf-8")
-    options = ["-O3", "-std=c++17", "-cubin", f"-arch={arch}", "-Xptxas", "-v"]
+    options = ["-O3", "-std=c++17", "-cubin", f"-arch={arch}", "-Xptxas", "-v", *more]
     command = ["nvcc", *options, "-o", str(path.with_suffix(".cubin")), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     log = done.stdout + done.stderr

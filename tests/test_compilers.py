@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ptxas import Used, compile_all
+from ptxas import Used, compile_all, compile_one
 from test_templates import CUDA_LIMITS, NAMES, TEMPLATES, needs_nvcc
 
+from tuner.devices.nvcc import SHORT_HEADER_FITS, short_header, toolkit
 from tuner.layers import LAYERS
 from tuner.render import render
 from tuner.space import TemplateSpace, enumerate_template
@@ -68,6 +69,28 @@ def test_nvcc_compiles_a_sample_of_every_space(arch: str, tmp_path: Path) -> Non
         assert "warning" not in used.log, f"{configuration} on {layer} for {arch}:\n{used.log}"
         most = None if may_spill(configuration) else FEW_BYTES
         assert most is None or used.spills <= most, f"{configuration} on {layer} for {arch}:\n{used.log}"
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", GENERATIONS)
+def test_the_short_header_gives_the_same_machine_code(arch: str, tmp_path: Path) -> None:
+    if not any(release in toolkit() for release in SHORT_HEADER_FITS):
+        pytest.skip(f"not used with this nvcc: {toolkit()}")
+    layer, shared_bytes = GENERATIONS[arch]
+    limits = replace(CUDA_LIMITS, shared_bytes=shared_bytes, capability=int(arch.removeprefix("sm_")))
+    rng = random.Random(f"header {arch}")
+    for name in NAMES:
+        space = enumerate_template(TEMPLATES[name], LAYERS[layer], limits)
+        configuration = space.configuration(rng.randrange(len(space)))
+        source = render(TEMPLATES[name], configuration, LAYERS[layer], CUDA).source
+        path = tmp_path / f"{name}.cu"
+        whole = compile_one(source, arch, path)
+        assert whole.code == 0, whole.log
+        expected = path.with_suffix(".cubin").read_bytes()
+        path.with_suffix(".cubin").unlink()
+        short = compile_one(source, arch, path, short_header())
+        assert short.code == 0, f"{configuration}:\n{short.log}"
+        assert path.with_suffix(".cubin").read_bytes() == expected, f"{configuration} for {arch}"
 
 
 @needs_nvcc

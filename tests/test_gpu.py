@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tuner.bench import Bench
-from tuner.devices import open_device
+from tuner.devices import compile_source, open_device
+from tuner.errors import CompileError
 from tuner.inputs import network_inputs
 from tuner.layers import find_layer
 from tuner.protocol import BenchSpec
@@ -78,3 +79,14 @@ def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     (tmp_path / "use.cu").write_text('#include "conv2_best.h"\nint main() { return 0; }\n')
     subprocess.run(["nvcc", "-arch=native", "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
     assert done.verdict.confirmed
+
+
+def test_a_kernel_with_words_beyond_the_short_header_compiles():
+    device = open_device("cuda:0")
+    source = "__global__ void conv_forward(float *y) { y[threadIdx.x] = __expf(min(y[0], 1.0f)) + atomicAdd(y, 1.0f); }"
+    try:
+        assert compile_source(device.environment, source)
+        with pytest.raises(CompileError, match="undefined"):
+            compile_source(device.environment, source.replace("min", "no_such_word"))
+    finally:
+        device.close()

@@ -19,6 +19,7 @@ from tuner.results import Environment
 
 COMPILE_SECONDS = 60.0
 GRACE_SECONDS = 2.0
+NICE = 10  # compilers on every core give way to what drives the device
 SPILLS = "\n// spilled bytes"  # behind a source: the key of what its compilation said of spills
 
 
@@ -43,7 +44,7 @@ class Compiler:
     def __init__(self, environment: Environment, jobs: int, limit: float = COMPILE_SECONDS) -> None:
         self._environment, self.limit = environment, limit
         self.cache = CompileCache.default()
-        self._processes = Processes(jobs)
+        self._processes = Processes(jobs, nice=NICE)
 
     def submit(self, source: str) -> Future[Compiled]:
         """Return the future binary of ``source``; read it with :func:`outcome_of`."""

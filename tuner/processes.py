@@ -31,10 +31,11 @@ class Processes:
     Args:
         number: Processes.
         log: Name of the file in ``folder`` that gets their messages; None to drop them.
+        nice: By how much they give way to other processes.
     """
 
-    def __init__(self, number: int, log: str | None = None) -> None:
-        self._number, self._log = number, log
+    def __init__(self, number: int, log: str | None = None, nice: int = 0) -> None:
+        self._number, self._log, self._nice = number, log, nice
         self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
         self.folder = Path(self._scratch.name)
         self._pool = self._fresh()
@@ -44,7 +45,7 @@ class Processes:
             max_workers=self._number,
             context=multiprocessing.get_context("spawn"),
             initializer=begin,
-            initargs=(str(self.folder / self._log) if self._log else os.devnull, self._scratch.name),
+            initargs=(str(self.folder / self._log) if self._log else os.devnull, self._scratch.name, self._nice),
         )
 
     def schedule(self, function: Callable[..., T], *arguments: Any, limit: float) -> Future[T]:

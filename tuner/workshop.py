@@ -23,7 +23,7 @@ CANARY_SECONDS = 0.002
 HEALTH_SAMPLES = 9
 
 
-def begin(log: str, scratch: str) -> None:
+def begin(log: str, scratch: str, nice: int) -> None:
     """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``.
 
     PoCL leaves files of every build behind; in a folder of this process in ``scratch`` they go when the run ends, and
@@ -32,6 +32,7 @@ def begin(log: str, scratch: str) -> None:
     os.environ["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="pocl-", dir=scratch)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setpgid(0, 0)
+    os.nice(nice)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 1)

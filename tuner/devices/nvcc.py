@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import warnings
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import cast
 
 from tuner.errors import CompileError, UsageError
 
 OPTIONS = ("-O3", "-std=c++17")
 WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
+SHORT_HEADER_FITS = ("cuda_13.0", "cuda_13.1", "cuda_13.2", "cuda_13.3")  # there, by test, its machine code is the same
 
 
 @cache
@@ -43,17 +47,30 @@ def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
     Raises:
         CompileError: With nvcc's output.
     """
-    from pycuda.compiler import compile as pycuda_compile
     from pycuda.driver import CompileError as NvccError
 
-    options = [*OPTIONS, *WARN_SPILLS]
+    if any(release in toolkit() for release in SHORT_HEADER_FITS):
+        with suppress(NvccError):  # a kernel that needs more is compiled again, for the log as well
+            return _run(arch, source, short_header())
     try:
-        with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
-            warnings.simplefilter("always")
-            binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=False, cache_dir=False)
+        return _run(arch, source)
     except NvccError as error:
         log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
         raise CompileError(_first_error(log), log) from None
+
+
+def short_header() -> list[str]:
+    """Return the options that put our few declarations in the place of nvcc's own header."""
+    return ["-D__CUDA_RUNTIME_H__", "-include", str(Path(__file__).parents[1] / "preludes" / "nvcc.h")]
+
+
+def _run(arch: str, source: str, more: Sequence[str] = ()) -> tuple[bytes, int]:
+    from pycuda.compiler import compile as pycuda_compile
+
+    options = [*OPTIONS, *WARN_SPILLS, *more]
+    with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
+        warnings.simplefilter("always")
+        binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=False, cache_dir=False)
     return cast(bytes, binary), spilled_bytes("\n".join(str(each.message) for each in said))
 
 
