@@ -24,6 +24,7 @@
 //              or sums are gathered in shared memory until rows are whole, and copied in bulk during the next products
 //   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
+//   SPLIT_C    blocks of a cluster that share out the input channels of the same outputs; the first adds up their sums
 // Constraints: below, each with its reason.
 
 #define UP(a, b) (((a) + (b) - 1) / (b))
@@ -39,6 +40,7 @@
 #define IN_ROWS (BLOCK_ROWS + LAYER_K - 1)
 #define STAGED_C (CHANNELS ? CHANNELS : LAYER_C)
 #define CHUNKS (LAYER_C / STAGED_C)
+#define OWN_CHUNKS (CHUNKS / SPLIT_C)
 #define WORD_C (PAIRED ? UP(STAGED_C, 2) : STAGED_C)
 
 #define STEPS UP(WORD_C * LAYER_K, 8)
@@ -70,7 +72,9 @@
 #define LOAD_WIDTH (RUN % 4 == 0 ? 4 : RUN % 2 == 0 ? 2 : 1)
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
-#define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
+#define W_TERMS (STEPS * LAYER_K * BLOCK_N_TILES * 64)
+#define W_WORDS (W_TERMS / 2 * FRAGMENT)
+#define W_BATCH LEAST(8, UP(W_TERMS, THREADS))
 // Gathered sums: of each channel a ring of row tiles, as many as a round touches; lanes t write to banks apart.
 #define ROUND_COLUMNS (WARPS * TILE_COLUMNS)
 #define ROW_TILE (TILE_ROWS * W_OUT)
@@ -106,7 +110,11 @@ REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal 
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
 REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
 REQUIRE(!KEEP_W || (STEPS == 1 && BLOCK_GROUPS == 1 && CHUNKS == 1), "registers keep the weights of one step and one group");
-REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
+REQUIRE(SPLIT_C == 1 || CLUSTERS, "this device has no clusters of blocks");
+REQUIRE(SPLIT_C == 1 || CHUNKS % SPLIT_C == 0, "the staged parts of the channels do not share out evenly");
+REQUIRE(SPLIT_C == 1 || (SEQUENCE == 1 && !BULK), "sums of a cluster are added once, and written by lanes");
+REQUIRE(SPLIT_C == 1 || SUMS * THREADS <= SHARED_WORDS, "the sums to add up do not fit where x and w were");
+REQUIRE(BUFFERS == 1 || SEQUENCE * OWN_CHUNKS > 1, "a second buffer serves what comes next");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");
 REQUIRE(UNROLL * LAYER_K * N_TILES * M_TILES <= 256, "the unrolled steps hold more than 256 products");
@@ -193,21 +201,32 @@ __device__ __forceinline__ void fill_offsets(unsigned *offsets)
     }
 }
 
-// Put the filters of channels c_first on as the lanes read them: [step][p][8 channels][lane][terms t, t + 4].
+// Put the filters of channels c_first on as the lanes read them: [step][p][8 channels][lane][terms t, t + 4]. Several
+// words are asked for before the first is used: one after the other they would wait for the L2 cache each.
 __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_first, int filters)
 {
-    for (int i = threadIdx.x; i < STEPS * LAYER_K * BLOCK_N_TILES * 64; i += THREADS) {
-        const int half = i % 2, lane = i / 2 % 32, m = i / 64 % BLOCK_N_TILES * 8 + lane / 4;
-        const int p = i / 64 / BLOCK_N_TILES % LAYER_K, step = i / 64 / BLOCK_N_TILES / LAYER_K;
-        int c, q;
-        float value = 0.0f, second = 0.0f;
-        if (locate_term(step * 8 + lane % 4 + half * 4, &c, &q) && m < filters) {
-            const float *source = w + ((m * LAYER_C + c_first + c) * LAYER_K + p) * LAYER_K + q;
-            value = *source;
-            if (PAIRED && c + 1 < STAGED_C) second = source[LAYER_K * LAYER_K];
+    UNROLLED(1)
+    for (int begin = threadIdx.x; begin < W_TERMS; begin += W_BATCH * THREADS) {
+        float first[W_BATCH] = {}, second[W_BATCH] = {};
+        UNROLLED(W_BATCH)
+        for (int j = 0; j < W_BATCH; j++) {
+            const int i = begin + j * THREADS, lane = i / 2 % 32, m = i / 64 % BLOCK_N_TILES * 8 + lane / 4;
+            const int p = i / 64 / BLOCK_N_TILES % LAYER_K, step = i / 64 / BLOCK_N_TILES / LAYER_K;
+            int c, q;
+            if (i < W_TERMS && locate_term(step * 8 + lane % 4 + i % 2 * 4, &c, &q) && m < filters) {
+                const float *source = w + ((m * LAYER_C + c_first + c) * LAYER_K + p) * LAYER_K + q;
+                first[j] = *source;
+                if (PAIRED && c + 1 < STAGED_C) second[j] = source[LAYER_K * LAYER_K];
+            }
         }
-        to[i / 2 * FRAGMENT + half] = larger(value, second);
-        if (PARTS == 2) to[i / 2 * FRAGMENT + half + 2] = smaller(value, second);
+        UNROLLED(W_BATCH)
+        for (int j = 0; j < W_BATCH; j++) {
+            const int i = begin + j * THREADS;
+            if (i < W_TERMS) {
+                to[i / 2 * FRAGMENT + i % 2] = larger(first[j], second[j]);
+                if (PARTS == 2) to[i / 2 * FRAGMENT + i % 2 + 2] = smaller(first[j], second[j]);
+            }
+        }
     }
 }
 
@@ -360,27 +379,56 @@ __device__ __forceinline__ void write_finished(float *y, const float *ring, int 
 }
 #endif
 
-__global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+#if SPLIT_C > 1
+#define CLUSTER __cluster_dims__(1, 1, SPLIT_C)
+
+// Add the cluster's sums up in its first block, by way of the shared memory where x and w were; true for that block.
+__device__ __forceinline__ bool add_up(float *sums, float *shared)
+{
+    const int block = blockIdx.z % SPLIT_C;
+    float *const own = shared + threadIdx.x;
+    __syncthreads();
+    for (int j = 0; block > 0 && j < SUMS; j++)
+        own[j * THREADS] = sums[j];
+    CLUSTER_SYNC();
+    UNROLLED(1)
+    for (int other = 1; block == 0 && other < SPLIT_C; other++)
+        UNROLLED(SUMS)
+        for (int j = 0; j < SUMS; j++) {
+            float sum;
+            CLUSTER_LOAD(sum, other, own + j * THREADS);
+            sums[j] += sum;
+        }
+    CLUSTER_SYNC();   // a block's shared memory lasts until it has been read
+    return block == 0;
+}
+#else
+#define CLUSTER
+#endif
+
+__global__ void CLUSTER __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
              int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
 {
     SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
     unsigned *const fragments = staged + BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4, *const offsets = fragments + W_WORDS;
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int sets = UP(B, IMAGES), h_first = blockIdx.z * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
+    const int sets = UP(B, IMAGES), h_first = blockIdx.z / SPLIT_C * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
     const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
     x += h_first * LAYER_W;
     w += m_first * LAYER_C * LAYER_K * LAYER_K;
     y += m_first * H_OUT * W_OUT + h_first * W_OUT;
+    const int c_first = blockIdx.z % SPLIT_C * OWN_CHUNKS * STAGED_C;
     float sums[SUMS];
 
 // The set of images that step i of the block is about, its x, and how many images are left from it on.
-#define SET(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
-#define SET_X(i) (x + ((size_t)SET(i) * IMAGES * LAYER_C + (i) % CHUNKS * STAGED_C) * LAYER_H * LAYER_W)
+#define SET(i) (blockIdx.x + (i) / OWN_CHUNKS * gridDim.x)
+#define C(i) (c_first + (i) % OWN_CHUNKS * STAGED_C)
+#define SET_X(i) (x + ((size_t)SET(i) * IMAGES * LAYER_C + C(i)) * LAYER_H * LAYER_W)
 #define IMAGES_LEFT(i) (B - (int)SET(i) * IMAGES)
 #define RING_BUFFER ((float *)(offsets + STEPS * 4))
 #define X_BUFFER(i) (staged + (i) % BUFFERS * X_WORDS)
-#define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && SET(i) < sets)
+#define IS_STEP(i) ((i) < SEQUENCE * OWN_CHUNKS && SET(i) < sets)
 
     fill_offsets(offsets);
     if (CHUNKS == 1) stage_w(fragments, w, 0, LAYER_M - m_first);
@@ -389,7 +437,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     for (int i = 0; IS_STEP(i); i++) {
         if (CHUNKS > 1 || (BUFFERS == 1 && i > 0)) __syncthreads();   // the last one's words have been read
         if (BUFFERS == 1) request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
-        if (CHUNKS > 1) stage_w(fragments, w, i % CHUNKS * STAGED_C, LAYER_M - m_first);
+        if (CHUNKS > 1) stage_w(fragments, w, C(i), LAYER_M - m_first);
         COPY_ASYNC_WAIT(0);
         if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
         __syncthreads();
@@ -404,20 +452,20 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         for (int round = 0; round < ROUNDS; round++) {
             const int task = round * WARPS + warp, group = BLOCK_GROUPS > 1 ? task / COLUMN_TASKS : 0,
                       first = (task - group * COLUMN_TASKS) * TILE_COLUMNS;
-            if (!BULK && task >= TASKS) break;
+            if (!BULK && SPLIT_C == 1 && task >= TASKS) break;
             int corners[OCTETS], image, row, at;
             UNROLLED(OCTETS)
             for (int j = 0; j < OCTETS; j++) {
                 locate_column(first + (NEIGHBOURS ? g * OCTETS : j * 8 + g), &image, &row, &at);
                 corners[j] = image * STAGED_C * PLANE + row * LAYER_W + at + (NEIGHBOURS ? j : 0);
             }
-            if (i % CHUNKS == 0)
+            if (i % OWN_CHUNKS == 0)
                 UNROLLED(SUMS)
                 for (int j = 0; j < SUMS; j++)
                     sums[j] = 0.0f;
-            if (!BULK || task < TASKS)
+            if ((!BULK && SPLIT_C == 1) || task < TASKS)
                 multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
-            if (i % CHUNKS < CHUNKS - 1) continue;
+            if (i % OWN_CHUNKS < OWN_CHUNKS - 1) continue;
             const int filters = LAYER_M - m_first - group * TILE_M;
 #if BULK_COPIES
             if (BULK) {
@@ -430,6 +478,9 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                 if (warp == 0) write_finished(set, RING_BUFFER, round, IMAGES_LEFT(i), rows, LEAST(filters, TILE_M));
                 continue;
             }
+#endif
+#if SPLIT_C > 1
+            if (!add_up(sums, (float *)staged) || task >= TASKS) break;
 #endif
 
             const int column = first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g);   // that this lane writes

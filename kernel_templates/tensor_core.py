@@ -12,6 +12,7 @@ MAX_PRODUCTS = 256
 FEW_BLOCKS = 512  # that leave many of a large device's multiprocessors idle
 FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
 FIRST_BULK_COPIES = 90  # sm_90: the first that copies runs of shared memory by an engine of its own
+FIRST_CLUSTERS = 90  # sm_90: the first whose blocks read each other's shared memory
 EXACT = {  # the operands that hold a precision's tolerance
     "fp32": ("tf32x3", "fp16x3", "fp16x4"),
     "tf32": ("tf32x3", "fp16x3", "fp16x4", "tf32"),
@@ -74,6 +75,10 @@ class Tile:
         return self.layer.C // self.staged_c
 
     @property
+    def own_chunks(self) -> Any:
+        return self.chunks // self.p.SPLIT_C
+
+    @property
     def word_c(self) -> Any:
         return up(self.staged_c, 1 + self.paired)
 
@@ -122,10 +127,14 @@ class Tile:
         return up(self.tasks, self.warps)
 
     @property
+    def sums(self) -> Any:
+        return 4 * self.m_tiles * self.n_tiles
+
+    @property
     def registers(self) -> Any:
         read = self.octets // 2 * (self.p.TILE_ROWS + self.layer.K - 1) * self.parts * 4
         kept = pick(self.p.WEIGHTS == "registers", self.layer.K * self.n_tiles, 1) * 2 * self.parts
-        return 4 * self.m_tiles * self.n_tiles + read + kept + 40
+        return self.sums + read + kept + 40
 
     @property
     def plane(self) -> Any:
@@ -157,7 +166,7 @@ class Tile:
 def launch(p: Any, layer: ConvLayer) -> Launch:
     tile = Tile(p, layer)
     return Launch(
-        grid=(up(up(layer.B, p.IMAGES), p.SEQUENCE), up(tile.groups, tile.block_groups), tile.bands),
+        grid=(up(up(layer.B, p.IMAGES), p.SEQUENCE), up(tile.groups, tile.block_groups), tile.bands * p.SPLIT_C),
         block=(p.BLOCK_X, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
@@ -211,6 +220,20 @@ def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.WRITES != "bulk") | apart
 
 
+def few_blocks(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.SPLIT_C == 1) | (up(layer.B, p.IMAGES) * up(tile.groups, tile.block_groups) * tile.bands < FEW_BLOCKS)
+
+
+def adds_once(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    return (p.SPLIT_C == 1) | ((p.SEQUENCE == 1) & (p.WRITES != "bulk"))
+
+
+def sums_fit(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.SPLIT_C == 1) | (FLOAT_BYTES * tile.sums * p.BLOCK_X <= tile.shared_bytes)
+
+
 def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
     return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
@@ -248,6 +271,11 @@ TEMPLATE = KernelTemplate(
             doc="threads of a block",
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
+        Parameter(
+            name="SPLIT_C",
+            choices=(1, 2, 4, 8),
+            doc="blocks that share out the input channels; one of them adds up the sums",
+        ),
         Parameter(
             name="WEIGHTS",
             choices=("shared", "registers"),
@@ -346,10 +374,23 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.OPERANDS != "fp16x3") | (Tile(p, layer).staged_c % 2 == 0),
             "channels come in pairs here",
         ),
+        Constraint(
+            "clusters",
+            lambda p, layer, limits: (p.SPLIT_C == 1) | (limits.capability >= FIRST_CLUSTERS),
+            "this device has no clusters of blocks",
+        ),
+        Constraint("use of clusters", few_blocks, "input channels are shared out where blocks are few"),
+        Constraint(
+            "shares of channels",
+            lambda p, layer, limits: (p.SPLIT_C == 1) | (Tile(p, layer).chunks % p.SPLIT_C == 0),
+            "the staged parts of the channels do not share out evenly",
+        ),
+        Constraint("sums of a cluster", adds_once, "sums of a cluster are added once, and written by lanes"),
+        Constraint("sums that fit", sums_fit, "the sums to add up do not fit where x and w were"),
         Constraint("kept weights", one_step, "registers keep the weights of one step and one group"),
         Constraint(
             "next words",
-            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
+            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).own_chunks > 1),
             "a second buffer serves what comes next",
         ),
         Constraint(

@@ -14,12 +14,12 @@ import tempfile
 import time
 from concurrent.futures import Future
 
-from pocl_harness import CPU_LIMITS
+from test_templates import CUDA_LIMITS
 
 from tuner.compiler import Compiled
 from tuner.layers import find_layer
 from tuner.protocol import BenchFacts, Verdict
-from tuner.results import Environment, Measurement
+from tuner.results import Environment, Measurement, Resources
 from tuner.space import enumerate_space
 from tuner.storage import Store
 from tuner.templates import builtin_templates
@@ -27,7 +27,7 @@ from tuner.tuning import RunOptions, pipeline
 from tuner.tuning.run import Run
 from tuner.tuning.session import open_study
 
-MACHINE = Environment(device="cpu", kind="cpu", model="stand-in", driver="1", toolkit="1", arch="none")
+MACHINE = Environment(device="cuda:0", kind="cuda", model="stand-in", driver="1", toolkit="1", arch="none")
 
 
 class InstantWorker:
@@ -38,7 +38,7 @@ class InstantWorker:
     def __init__(self) -> None:
         self.facts = BenchFacts(
             environment=MACHINE,
-            limits=CPU_LIMITS,
+            limits=CUDA_LIMITS,
             shares_host=False,
             reference_seconds=1.0,
             tolerance=1.0,
@@ -55,7 +55,8 @@ class InstantWorker:
     def finish(self, future) -> Verdict:
         median = self._chance.lognormvariate(-6, 1)
         samples = tuple(median * self._chance.gauss(1, 0.01) for _ in range(10))
-        return Verdict(outcome="ok", measurement=Measurement(samples=samples))
+        resources = Resources(registers=self._chance.randrange(32, 256), shared_bytes=0, local_bytes=0)
+        return Verdict(outcome="ok", measurement=Measurement(samples=samples), resources=resources)
 
     def finals(self, tasks, rounds, seconds):
         return []
@@ -94,14 +95,14 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--sampler", default="random")
     given = parser.parse_args()
-    layer = find_layer("conv2", 50)
-    space = enumerate_space(tuple(builtin_templates().values()), layer, CPU_LIMITS)
+    layer = find_layer("conv2")
+    space = enumerate_space(tuple(builtin_templates().values()), layer, CUDA_LIMITS)
     pipeline.Compiler = InstantCompiler  # type: ignore[misc, assignment]
     clock, worker = Clock(), InstantWorker()
     with tempfile.TemporaryDirectory() as folder, Store.open(f"{folder}/t.db") as store:
         options = RunOptions(
             layer=layer,
-            device="cpu",
+            device="cuda:0",
             templates=tuple(part.template for part in space.parts),
             storage=f"{folder}/t.db",
             sampler=given.sampler,

@@ -47,7 +47,16 @@ CUDA_LIMITS = DeviceLimits(
 TEMPLATES = builtin_templates()
 NAMES = sorted(TEMPLATES)
 # The compiler does not see the launch, nor the precision asked for; no choice exceeds its own limit of threads.
-HOST_ONLY = {"grid", "threads", "precision", "tensor cores", "bulk copies", "use of bands"}
+HOST_ONLY = {
+    "grid",
+    "threads",
+    "precision",
+    "tensor cores",
+    "bulk copies",
+    "use of bands",
+    "clusters",
+    "use of clusters",
+}
 DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
 HAS_NVCC = shutil.which("nvcc") is not None
 needs_nvcc = pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not installed")
@@ -172,12 +181,20 @@ def test_compiler_refuses_more_threads_than_a_block_may_have(name: str, tmp_path
 
 @needs_nvcc
 @pytest.mark.parametrize(
-    ("capability", "lacking", "writes"), [(75, "tensor cores", "exchange"), (80, "bulk copies", "bulk")]
+    ("capability", "lacking", "wanted"),
+    [
+        (75, "tensor cores", {"WRITES": "exchange", "SPLIT_C": 1}),
+        (80, "bulk copies", {"WRITES": "bulk", "SPLIT_C": 1}),
+        (80, "clusters", {"WRITES": "exchange", "SPLIT_C": 2}),
+    ],
 )
-def test_older_device_is_told_what_it_lacks(capability: int, lacking: str, writes: str, tmp_path: Path) -> None:
-    template, layer = TEMPLATES["tensor_core"], LAYERS["sp18/conv2"]
+def test_older_device_is_told_what_it_lacks(
+    capability: int, lacking: str, wanted: dict[str, int | str], tmp_path: Path
+) -> None:
+    template = TEMPLATES["tensor_core"]
+    layer = custom(B=2, C=64, H=16, W=16, M=16, K=3) if lacking == "clusters" else LAYERS["sp18/conv2"]
     space = enumerate_template(template, layer, CUDA_LIMITS)
-    found = next(c for c in map(space.configuration, range(len(space))) if c.as_dict()["WRITES"] == writes)
+    found = next(c for c in map(space.configuration, range(len(space))) if wanted.items() <= c.as_dict().items())
     assert template.violated(found, layer, CUDA_LIMITS) is None
     broken = template.violated(found, layer, replace(CUDA_LIMITS, capability=capability))
     assert broken is not None

@@ -84,6 +84,18 @@
 #define BULK_COPIES 0
 #endif
 
+// Blocks of a cluster (sm_90 and later) wait for each other, and read a word of another one's shared memory.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define CLUSTERS 1
+#define CLUSTER_SYNC() \
+    asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory")
+#define CLUSTER_LOAD(word, block, from) \
+    asm volatile("{.reg .u32 at; mapa.shared::cluster.u32 at, %1, %2; ld.shared::cluster.f32 %0, [at];}" \
+                 : "=f"(word) : "r"((unsigned)__cvta_generic_to_shared(from)), "r"(block) : "memory")
+#else
+#define CLUSTERS 0
+#endif
+
 // Rows of any length: sums[i] += factor * x[i], and to[i] = from[i].
 #define MULTIPLY_ADD(count, sums, factor, x)                   \
     UNROLLED(count)                                            \

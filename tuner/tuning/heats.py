@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tuner.errors import Rejected
 from tuner.protocol import Task, Verdict
-from tuner.render import render
 from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.finals import FINALISTS, MOST_HEATS, ROUNDS, SECONDS, complexity, finalists, rank
 from tuner.tuning.progress import Standing
@@ -69,13 +68,12 @@ def _heat(run: Run, chosen: Sequence[Result]) -> bool:
 
 def task_of(run: Run, result: Result) -> Task | None:
     """Return the task that measures a result again, or None if it does not compile any more."""
-    template = run.space.template(result.configuration.template)
-    rendered = render(template, result.configuration, run.options.layer, run.facts.limits.dialect)
+    candidate = run.pipeline.candidate(result.configuration, baseline="final")
     try:
-        compiled = run.pipeline.compiler.result(run.pipeline.compiler.submit(rendered.source))
+        compiled = run.pipeline.compiler.result(candidate.future)
     except Rejected:
         return None
-    return run.task(result.configuration, rendered, compiled.binary, baseline="final")
+    return run.task(candidate, compiled.binary)
 
 
 def _after(result: Result, end: tuple[float, ...] | Verdict, canary: float | None) -> Result:

@@ -9,11 +9,12 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
-from tuner.protocol import BenchFacts
+from tuner.layers import ConvLayer
+from tuner.protocol import BenchFacts, ragged_batches
 from tuner.render import Rendered, render
 from tuner.space import Space
 from tuner.storage import StudyHandle
-from tuner.templates import Configuration
+from tuner.templates import Configuration, KernelTemplate, Launch
 from tuner.tuning.fingerprint import fingerprint
 from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
@@ -23,13 +24,23 @@ POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
 
 
-@dataclass(frozen=True, slots=True)
+def confirmations(
+    template: KernelTemplate, configuration: Configuration, layer: ConvLayer
+) -> tuple[tuple[int, Launch], ...]:
+    """Return the ragged batches that a would-be best must pass too, each with its launch."""
+    return tuple(
+        (batch, template.launch_of(configuration, layer.with_batch(batch))) for batch in ragged_batches(layer.B)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A claimed configuration on its way through the compiler."""
+    """A claimed configuration on its way through the compiler; ``confirm`` as in :class:`~tuner.protocol.Task`."""
 
     configuration: Configuration
     baseline: str
     rendered: Rendered
+    confirm: tuple[tuple[int, Launch], ...]
     fingerprint: str
     future: Future[Compiled]
 
@@ -68,15 +79,20 @@ class Pipeline:
     def send(self, taken: Sequence[tuple[Configuration, str]]) -> None:
         """Render and submit claimed configurations, each with its baseline's name."""
         self.claimed |= {configuration.key: configuration for configuration, _ in taken}
-        for configuration, baseline in taken:
-            self._submit(configuration, baseline)
+        self.pending += [self.candidate(configuration, baseline) for configuration, baseline in taken]
 
-    def _submit(self, configuration: Configuration, baseline: str) -> None:
-        template = self._space.template(configuration.template)
-        rendered = render(template, configuration, self._options.layer, self._facts.limits.dialect)
-        key = fingerprint(template, configuration, self._options.spec, self._facts)
-        future = self.compiler.submit(rendered.source)
-        self.pending.append(Candidate(configuration, baseline, rendered, key, future))
+    def candidate(self, configuration: Configuration, baseline: str) -> Candidate:
+        """Render a configuration and submit it to the compilers."""
+        template, layer = self._space.template(configuration.template), self._options.layer
+        rendered = render(template, configuration, layer, self._facts.limits.dialect)
+        return Candidate(
+            configuration=configuration,
+            baseline=baseline,
+            rendered=rendered,
+            confirm=confirmations(template, configuration, layer),
+            fingerprint=fingerprint(template, configuration, self._options.spec, self._facts),
+            future=self.compiler.submit(rendered.source),
+        )
 
     def ready(self, interrupt: Interrupt) -> list[Candidate]:
         """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish."""

@@ -11,8 +11,7 @@ from tuner.agreement import Agreement
 from tuner.conditions import warnings
 from tuner.drift import as_of_now
 from tuner.errors import Rejected
-from tuner.protocol import Task, Verdict, ragged_batches
-from tuner.render import Rendered
+from tuner.protocol import Task, Verdict
 from tuner.results import Result
 from tuner.search.ahead import Ahead
 from tuner.search.candidates import Candidates
@@ -20,7 +19,6 @@ from tuner.search.samplers import QUICK, Sampler
 from tuner.search.warm import begun
 from tuner.space import Space
 from tuner.storage import LAUNCH, StudyHandle, Writer
-from tuner.templates import Configuration
 from tuner.tuning.donors import Donor
 from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.foresight import Foresight
@@ -187,7 +185,7 @@ class Run:
             return Verdict(outcome=error.outcome, text=error.whole), 0.0
         self.handle.mark(candidate.configuration, LAUNCH)
         restarts, started = self.worker.restarts, time.monotonic()
-        task = self.task(candidate.configuration, candidate.rendered, compiled.binary, candidate.baseline)
+        task = self.task(candidate, compiled.binary)
         future = self.worker.start(task)
         if not self.facts.shares_host:
             self._fill()  # propose and render while the device is busy
@@ -199,19 +197,15 @@ class Run:
         used = replace(verdict.resources, spill_bytes=compiled.spill_bytes)
         return replace(verdict, resources=used), compiled.seconds
 
-    def task(self, configuration: Configuration, rendered: Rendered, binary: bytes, baseline: str = "") -> Task:
+    def task(self, candidate: Candidate, binary: bytes) -> Task:
         """Return the worker's task for one compiled configuration."""
-        template = self.space.template(configuration.template)
-        layer = self.options.layer
         best = self.progress.best
         return Task(
             binary=binary,
-            rendered=rendered,
+            rendered=candidate.rendered,
             incumbent=best.seconds if best else None,
-            prune=not baseline,
-            confirm=tuple(
-                (batch, template.launch_of(configuration, layer.with_batch(batch))) for batch in ragged_batches(layer.B)
-            ),
+            prune=not candidate.baseline,
+            confirm=candidate.confirm,
         )
 
     def take_in(self, result: Result) -> None:

@@ -46,14 +46,17 @@ class Supply:
         self._named = deque(named for named in baselines(space) if named[0].key not in seen)
         self.exhausted = False
 
-    def has_some(self, hurry: bool) -> bool:
+    def has_some(self, hurry: bool = False) -> bool:
         """Say whether :meth:`take` answers at once; with ``hurry``, compilers wait for it."""
         return bool(self._named) or self._sampler.has_some(hurry)
 
     def take(self, count: int) -> list[Named]:
-        """Claim and return up to ``count`` configurations with their baseline names; none when nothing is left."""
+        """Claim and return up to ``count`` configurations with their baseline names; none when nothing is left.
+
+        Fewer when the sampler would have to be waited for.
+        """
         taken: list[Named] = []
-        while len(taken) < count and not self.exhausted:
+        while len(taken) < count and not self.exhausted and (not taken or self.has_some()):
             wanted = self._wanted(count - len(taken))
             granted = {each.key for each in self._handle.claim([each for each, _ in wanted], stage=COMPILE)}
             for named in wanted:
@@ -79,7 +82,7 @@ class Supply:
             for index in set(proposed) - set(good):
                 self._sampler.skip(index)
             kept += good
-            if len(kept) == count or not proposed:
+            if len(kept) == count or not proposed or (kept and not self._sampler.has_some()):
                 return kept or self._foresight.put_off(count)
         return kept + self._sampler.propose(count - len(kept))
 
