@@ -22,7 +22,7 @@ from sqlalchemy import event, select, update
 from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_failure, toy_key, toy_ok
 
 from tuner.errors import StorageError, StudyMismatch, TunerError, UsageError
-from tuner.results import Telemetry
+from tuner.results import StudyKey, Telemetry
 from tuner.storage import COMPILE, LAUNCH, Store, StudyHandle, Writer
 from tuner.storage.models import SchemaRow
 
@@ -230,6 +230,17 @@ def test_study_is_found_by_name_id_layer_and_prefix(store: Store) -> None:
     assert store.find_study("sp18/conv2") == new
     assert store.find_study("conv2") == new
     assert store.find_study("fa18") == alone
+
+
+def test_study_of_a_custom_layer_is_found_by_its_sizes(store: Store) -> None:
+    small, large = (store.study(_custom_key(batch), ENVIRONMENT, TEMPLATES) for batch in (9, 50))
+    for text in ("C=2,H=12,W=11,M=3,K=3", "C2H12W11M3K3", "C=2,H=12,W=11,M=3,K=3,B=50"):
+        assert store.find_study(text) == large
+    assert store.find_study("B=9,C=2,H=12,W=11,M=3,K=3") == small
+
+
+def _custom_key(batch: int) -> StudyKey:
+    return dataclasses.replace(toy_key(), layer="C2H12W11M3K3", shape=(batch, 2, 12, 11, 3, 3))
 
 
 @pytest.mark.parametrize("text", ["fa18/conv1 gpu", "", "99", "sp18/conv2 cpu"])

@@ -136,8 +136,18 @@ def find_layer(text: str, batch: int | None = None) -> ConvLayer:
     return layer if batch is None else layer.with_batch(batch)
 
 
+def is_layer(text: str) -> bool:
+    """Whether :func:`find_layer` takes this for a layer: one of its names, or sizes."""
+    return "=" in text or full_name(text) in LAYERS
+
+
+def full_name(text: str) -> str:
+    """Return a layer's name with its network: ``conv2`` is the default network's."""
+    return text if "/" in text else f"{DEFAULT_NETWORK}/{text}"
+
+
 def _named(text: str) -> ConvLayer:
-    name = text if "/" in text else f"{DEFAULT_NETWORK}/{text}"
+    name = full_name(text)
     if name in LAYERS:
         return LAYERS[name]
     near = difflib.get_close_matches(name, LAYERS, n=1, cutoff=0.0)[0]

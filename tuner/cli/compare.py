@@ -21,9 +21,14 @@ EXPLAINED = (
 
 
 @click.command()
-@click.option("--layer", required=True, metavar="NAME|SIZES", help="conv2, fa18/conv2, or C=8,H=32,W=48,M=32,K=3.")
+@click.option(
+    "--layer",
+    required=True,
+    metavar="NAME|SIZES|STUDY",
+    help="conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3, or a study as tune show names it.",
+)
 @options.device
-@click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run.")
+@click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run, or the study's.")
 @options.precision
 @click.option("--compile", "compiled", is_flag=True, help="Also torch.compile max-autotune; takes minutes.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Write the bars as .svg or .png.")
@@ -54,6 +59,12 @@ def compare(**given: Any) -> None:
 
 
 def _asked(given: dict[str, Any]) -> CompareOptions:
+    from tuner.layers import is_layer
+
+    return _of_layer(given) if is_layer(given["layer"]) else _of_study(given)
+
+
+def _of_layer(given: dict[str, Any]) -> CompareOptions:
     from tuner.comparing import CompareOptions
     from tuner.devices import check_name, resolve
     from tuner.layers import find_layer
@@ -63,13 +74,42 @@ def _asked(given: dict[str, Any]) -> CompareOptions:
     device = resolve(check_name(given["device"]))
     if given["batch"] is None and "B=" not in given["layer"]:
         layer = layer.with_batch(default_batch(layer, device))
+    precision = options.checked_precision(given["precision"])
+    return CompareOptions(layer=layer, device=device, precision=precision, **_rest(given))
+
+
+def _of_study(given: dict[str, Any]) -> CompareOptions:
+    """Compare a study's winner, or that of its layer at another batch or precision, where it was measured."""
+    from tuner.comparing import CompareOptions
+    from tuner.comparing.finding import study_named
+    from tuner.devices import check_name, resolve
+
+    device = check_name(given["device"])
+    handle = study_named(given["layer"], given["storage"])
+    batch, precision = given["batch"], given["precision"]
+    if not _is_given("precision"):
+        precision = handle.key.precision
+    layer = handle.layer if batch is None else handle.layer.with_batch(batch)
+    is_its_own = (layer.B, precision) == (handle.layer.B, handle.key.precision)
     return CompareOptions(
         layer=layer,
-        device=device,
-        precision=options.checked_precision(given["precision"]),
-        templates=options.chosen_templates(given["templates"]),
-        **{name: given[name] for name in ("storage", "compiled", "data")},
+        device=handle.environment.device if device == "auto" else resolve(device),
+        precision=options.checked_precision(precision),
+        study=handle.name if is_its_own else None,
+        **_rest(given),
     )
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not click.core.ParameterSource.DEFAULT
+
+
+def _rest(given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "templates": options.chosen_templates(given["templates"]),
+        **{name: given[name] for name in ("storage", "compiled", "data")},
+    }
 
 
 def _print(done: Comparison) -> None:
