@@ -79,7 +79,9 @@ def test_every_command_has_help(capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "--layer", "conv3"], ["'conv3' is unknown", "did you mean 'sp18/conv", "fa20/conv2"]),
+        (["run", "--layer", "conv3"], ["'conv3' is unknown; give one", "or sizes", "; did you mean 'conv2'?\n"]),
+        (["run", "--layer", "lenet"], ["'lenet' is unknown", "there are: fa17/conv1, sp18", "and 5 more\n"]),
+        (["run", "--layer", "conv2", "--sampler", "surogate"], ["'surogate' is unknown; did you mean 'surrogate'?"]),
         (["run", "--layer", "conv2", "--device", "gpu"], ["'gpu' is unknown", "auto, cpu, cuda"]),
         (["run", "--layer", "C=1,H=8,M=1,K=9"], ["K=9 is larger than the input's H=8", "at most 8"]),
         (["run", "--layer", "conv2", "--batch", "0"], ["B=0 is below 1"]),

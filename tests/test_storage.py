@@ -239,6 +239,18 @@ def test_study_of_a_custom_layer_is_found_by_its_sizes(store: Store) -> None:
     assert store.find_study("B=9,C=2,H=12,W=11,M=3,K=3") == small
 
 
+def test_study_is_suggested_only_when_it_is_near_and_many_are_shortened(store: Store) -> None:
+    names = [store.study(toy_key(space=str(number)), ENVIRONMENT, TEMPLATES).name for number in range(9)]
+    for text, near in (("conv3", "conv2"), ("sp19/conv2", "sp18/conv2"), (names[4][:-1] + "x", names[4])):
+        with pytest.raises(UsageError, match=rf"study '{text}' is not in .*; did you mean '{near}'\?$"):
+            store.find_study(text)
+    with pytest.raises(UsageError, match=r"'lenet' is not in .*; there are: ") as caught:
+        store.find_study("lenet")
+    assert str(caught.value).endswith(
+        f"'{names[8]}', '{names[7]}', '{names[6]}', '{names[5]}', '{names[4]}', '{names[3]}' and 3 more"
+    )
+
+
 def _custom_key(batch: int) -> StudyKey:
     return dataclasses.replace(toy_key(), layer="C2H12W11M3K3", shape=(batch, 2, 12, 11, 3, 3))
 
@@ -249,7 +261,7 @@ def test_unknown_or_ambiguous_study_is_one_line(store: Store, text: str) -> None
         store.find_study(text)
     for space in ("a", "b"):
         store.study(toy_key(space=space), ENVIRONMENT, TEMPLATES)
-    with pytest.raises(UsageError, match=r"could be|did you mean") as caught:
+    with pytest.raises(UsageError, match=r"could be|there are: 'sp18/conv2 cpu") as caught:
         store.find_study(text)
     assert "\n" not in str(caught.value)
 

@@ -106,10 +106,11 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
 
 
 def _sampler(name: str | None) -> str:
+    from tuner.nearest import alternatives
     from tuner.search.samplers import SAMPLERS
 
     if name is not None and name not in SAMPLERS:
-        raise UsageError(f"sampler '{name}' is unknown; there are: {', '.join(SAMPLERS)}")
+        raise UsageError(f"sampler '{name}' is unknown; {alternatives(name, SAMPLERS)}")
     return name or SAMPLERS[0]
 
 

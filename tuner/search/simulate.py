@@ -12,6 +12,7 @@ from statistics import geometric_mean, median
 import numpy as np
 
 from tuner.errors import UsageError
+from tuner.nearest import alternatives
 from tuner.search.candidates import Floats, Indices
 from tuner.search.model import Known
 from tuner.search.recorded import Recorded, load_recorded
@@ -47,7 +48,7 @@ class Plan:
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name} {getattr(self, name)}: nothing to replay; at least 1 is needed")
         if self.sampler not in SAMPLERS:
-            raise UsageError(f"sampler '{self.sampler}' is unknown; there are: {', '.join(SAMPLERS)}")
+            raise UsageError(f"sampler '{self.sampler}' is unknown; {alternatives(self.sampler, SAMPLERS)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from tuner.errors import UsageError
 from tuner.layers import find_layer, full_name
+from tuner.nearest import alternatives, listed
 from tuner.storage.models import StudyRow
-
-_LISTED = 6
 
 
 def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
@@ -18,7 +16,7 @@ def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
     A layer is named as in ``tune run``, or as a study of it begins: ``conv2``, ``C=8,H=9,M=3,K=3``, ``C8H9W9M3K3``.
 
     Raises:
-        UsageError: None or several; names the nearest and what there is.
+        UsageError: None or several; names a near one, or what there is.
     """
     if not rows:
         raise UsageError(f"study '{text}': storage {where} has no studies; start one with `tune run`")
@@ -30,9 +28,9 @@ def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
     if len(started) == 1:
         return started[0]
     if started:
-        raise UsageError(f"study '{text}' could be {_listed(started)}; give more of its name")
-    near = difflib.get_close_matches(text, [row.name for row in rows], n=1, cutoff=0.0)[0]
-    raise UsageError(f"study '{text}' is not in {where}; did you mean '{near}'? there are: {_listed(rows)}")
+        raise UsageError(f"study '{text}' could be {listed(_names(started))}; give more of its name")
+    layers = dict.fromkeys(name for row in rows for name in (row.layer, row.layer.rpartition("/")[2]))
+    raise UsageError(f"study '{text}' is not in {where}; {alternatives(text, _names(rows), list(layers))}")
 
 
 def _is_of(row: StudyRow, text: str) -> bool:
@@ -43,7 +41,6 @@ def _is_of(row: StudyRow, text: str) -> bool:
     return row.layer == layer.name and ("B=" not in text or row.B == layer.B)
 
 
-def _listed(rows: Sequence[StudyRow]) -> str:
-    names = [f"'{row.name}'" for row in rows[::-1][:_LISTED]]
-    more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
-    return ", ".join(names) + more
+def _names(rows: Sequence[StudyRow]) -> list[str]:
+    """Return the studies' names, the newest first."""
+    return [row.name for row in rows[::-1]]
