@@ -97,7 +97,15 @@ def test_every_command_has_help(capsys):
         (["run", "--layer", "conv2", "--seed", "-1"], ["--seed -1", "give 0 to 4294967295"]),
         (["run", "--layer", "conv2", "--jobs", "99999"], ["--jobs 99999", "a core", "give at most"]),
         (["run"], ["--layer"]),
-        (["show", "conv2", "--top", "0"], ["--top", "x>=1"]),
+        (["show", "conv2", "--top", "0"], ["--top 0: nothing could be shown", "above 0"]),
+        (["show", "conv2", "--top", "x"], ["'x' is not a valid integer", "see tune show --help"]),
+        (["run", "--layer", "C=9,H=66000,M=9,K=3", "--device", "cpu"], ["limit 4,294,967,295; give smaller sizes"]),
+        (
+            ["run", "--layer", "conv2", "--template", "tensor_core", "--device", "cpu"],
+            ["no valid", "another --template"],
+        ),
+        (["run", "--layer", "conv2", "--data", "."], ["data .: neither", "give a directory"]),
+        (["record", "conv2", "-o", "x.txt"], ["'.txt' is not a kind of recording; give a .csv"]),
         (["export", "mine", "--layer", "conv2"], ["'mine' and 'conv2'", "give one"]),
         (["fly"], ["fly"]),
         (["show", "conv2"], ["does not exist", "tune run"]),
@@ -242,6 +250,10 @@ def test_replay_runs_a_trial_again_and_keeps_its_source(capsys, finished, monkey
     assert "conv_forward" in (folder / "kept.cl").read_text()
     code, _, err = tune(capsys, "replay", "C2H12W11M3K3", "999")
     assert (code, err.count("\n")) == (2, 1)
+    assert re.search(r"no trial 999; it has \d+, from 0 to \d+; tune show '.*' lists the best$", err)
+    code, _, err = tune(capsys, "replay", "C2H12W11M3K3", "0", "--profile")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "this study ran on cpu; leave it out" in err
 
 
 def test_ctrl_c_ends_with_130_and_the_study_goes_on_afterwards(tmp_path):

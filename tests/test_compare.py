@@ -234,7 +234,11 @@ def command(capsys, *arguments):
         (["--layer", "C=2,H=9,M=3,K=3", "--device", "cpu"], 1, ["tune run --layer C=2,H=9,W=9,M=3,K=3"]),
         (["--layer", "conv2", "--device", "cpu", "--precision", "tf32"], 1, ["--precision tf32 makes one"]),
         (["--layer", "conv2", "--plot", "bars.pdf"], 2, ["'.pdf' is not a kind of plot", ".svg or .png"]),
-        (["--layer", "conv2", "--plot", "nowhere/bars.svg"], 2, ["no such folder"]),
+        (
+            ["--layer", "conv2", "--plot", "nowhere/bars.svg"],
+            2,
+            ["--plot nowhere/bars.svg: folder nowhere does not exist; create it"],
+        ),
         (["--layer", "conv9"], 2, ["'conv9' is unknown"]),
     ],
 )

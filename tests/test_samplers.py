@@ -136,7 +136,7 @@ class TestContract:
 
 
 def test_unknown_sampler_names_those_there_are() -> None:
-    with pytest.raises(UsageError, match="no sampler 'luck'; there are surrogate, tpe, anneal, random, grid"):
+    with pytest.raises(UsageError, match="sampler 'luck' is unknown; there are: surrogate, tpe, anneal, random, grid"):
         make_sampler("luck", product((2,)), 0)
 
 

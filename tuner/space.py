@@ -110,7 +110,9 @@ def enumerate_template(template: KernelTemplate, layer: ConvLayer, limits: Devic
             rows = rows[keep]
         waiting = waiting_still
     if waiting:
-        raise UsageError(f"template {template.name}: constraint '{waiting[0].name}' reads an undeclared parameter")
+        raise UsageError(
+            f"template {template.name}: constraint '{waiting[0].name}' reads an undeclared parameter; declare it"
+        )
     return TemplateSpace(template=template, layer=layer, limits=limits, rows=rows, dropped=dropped)
 
 

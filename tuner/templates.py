@@ -105,7 +105,9 @@ class Parameter:
             raise UsageError(f"parameter {self.name}: a choice is given twice in {self.choices}; give each once")
         for choice in self.choices:
             if isinstance(choice, bool) or not isinstance(choice, int | str):
-                raise UsageError(f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word")
+                raise UsageError(
+                    f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word; give one of these"
+                )
 
     @property
     def is_shape(self) -> bool:
@@ -180,7 +182,7 @@ class KernelTemplate:
         if not names:
             raise UsageError(f"template {self.name}: no parameters; declare at least one")
         if len(set(names)) != len(names):
-            raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}")
+            raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}; keep one")
         for baseline in self.baselines:
             self.configuration(baseline.values)
 
@@ -192,13 +194,16 @@ class KernelTemplate:
         """
         unknown = set(values) - {parameter.name for parameter in self.parameters}
         if unknown:
-            raise UsageError(f"template {self.name}: no parameter {', '.join(sorted(unknown))}")
+            raise UsageError(
+                f"template {self.name}: no parameter {', '.join(sorted(unknown))}; there are: "
+                + ", ".join(parameter.name for parameter in self.parameters)
+            )
         chosen = []
         for parameter in self.parameters:
             value = values.get(parameter.name, parameter.choices[0])
             if value not in parameter.choices:
                 allowed = ", ".join(map(str, parameter.choices))
-                raise UsageError(f"template {self.name}: {parameter.name}={value} is not among {allowed}")
+                raise UsageError(f"template {self.name}: {parameter.name}={value} is no choice; there are: {allowed}")
             chosen.append((parameter.name, value))
         return Configuration(template=self.name, values=tuple(chosen))
 
@@ -279,7 +284,7 @@ def _with_includes(path: Path, inside: tuple[Path, ...]) -> str:
     if path in inside:
         raise UsageError(f"source {path} includes itself; remove the circle")
     if not path.is_file():
-        raise UsageError(f"source {inside[-1] if inside else path}: there is no file {path}")
+        raise UsageError(f"source {inside[-1] if inside else path}: there is no file {path}; put it there")
 
     def included(match: re.Match[str]) -> str:
         return _with_includes(path.parent / match[1], (*inside, path))

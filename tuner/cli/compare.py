@@ -177,8 +177,10 @@ def _check_plot(path: Path) -> None:
         raise UsageError(f"--plot {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
     if path.suffix == ".png" and find_spec("matplotlib") is None:
         raise UsageError(f"--plot {path}: PNG needs matplotlib; pip install matplotlib, or give a .svg file")
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"--plot {path}: there is no such folder to write a file in; give another path")
+    if path.is_dir():
+        raise UsageError(f"--plot {path}: a folder is there; give another path")
+    if not path.parent.is_dir():
+        raise UsageError(f"--plot {path}: folder {path.parent} does not exist; create it or give another path")
 
 
 def _write_plot(path: Path, done: Comparison) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,8 +69,9 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
 def _check_profiler(handle: StudyHandle) -> None:
     from tuner.profiling import find_ncu
 
+    device = handle.environment.device
     if handle.environment.kind != "cuda":
-        raise UsageError(f"replay --profile: ncu reads NVIDIA GPUs, this study ran on {handle.environment.device}")
+        raise UsageError(f"replay --profile: ncu reads NVIDIA GPUs, this study ran on {device}; leave it out")
     find_ncu()
 
 
@@ -86,9 +88,13 @@ def _result(handle: StudyHandle, trial: int) -> Result:
     results = handle.numbered()
     if trial not in results:
         raise UsageError(
-            f"study '{handle.name}': no trial {trial}; it has {len(results)}, up to {max(results, default=0)}"
+            f"study '{handle.name}': no trial {trial}; {_range(results)}; tune show '{handle.name}' lists the best"
         )
     return results[trial]
+
+
+def _range(numbers: Collection[int]) -> str:
+    return f"it has {len(numbers):,}, from {min(numbers)} to {max(numbers)}" if numbers else "it has none yet"
 
 
 def _keep(rendered: Rendered, path: Path | None) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--failures", is_flag=True, help="Show the trials that failed, with their full text.")
 @click.option(
     "--top",
-    type=click.IntRange(min=1),
+    type=int,
     default=10,
     show_default=True,
     metavar="N",
@@ -39,6 +39,8 @@ def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> N
     from tuner.storage import Store
     from tuner.tuning.progress import stored_progress
 
+    if top < 1:
+        raise UsageError(f"--top {top}: nothing could be shown; give a number above 0")
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
         results = handle.numbered()

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
+from tuner.nearest import alternatives
 from tuner.search.candidates import Candidates, Indices
 
 SAMPLERS: Final = ("surrogate", "tpe", "anneal", "random", "grid")
@@ -159,4 +160,4 @@ def make_sampler(name: str, candidates: Candidates, seed: int, hurried: bool = F
             from tuner.search.surrogate import HURRIED, SurrogateSampler
 
             return SurrogateSampler(candidates, seed, HURRIED if hurried and len(candidates) > ALL else None)
-    raise UsageError(f"no sampler '{name}'; there are {', '.join(SAMPLERS)}")
+    raise UsageError(f"sampler '{name}' is unknown; {alternatives(name, SAMPLERS)}")
