@@ -15,6 +15,10 @@ from pathlib import Path
 import pytest
 
 from tuner.cli import _run
+from tuner.cli.replay import _print
+from tuner.doctor import Finding
+from tuner.protocol import Verdict
+from tuner.results import Resources
 
 TUNE = [sys.executable, "-c", "from tuner.cli import main; main()"]
 SMALL = ("--layer", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--template", "direct")
@@ -247,6 +251,7 @@ def test_replay_runs_a_trial_again_and_keeps_its_source(capsys, finished, monkey
     code, out, err = tune(capsys, "replay", "C2H12W11M3K3", "0", "--keep-source", "kept.cl")
     assert code == 0, err
     assert "now: ok" in out
+    assert max(map(len, out.splitlines())) <= 80
     assert "conv_forward" in (folder / "kept.cl").read_text()
     code, _, err = tune(capsys, "replay", "C2H12W11M3K3", "999")
     assert (code, err.count("\n")) == (2, 1)
@@ -280,6 +285,27 @@ def test_doctor_reports_the_cpu_and_says_what_is_missing(capsys):
     assert findings["Fashion-MNIST"]["ok"]
     assert findings["opencl:0"]["ok"]
     assert all(finding["ok"] or finding["remedy"] or finding["found"] for finding in findings.values())
+
+
+def test_doctor_wraps_what_it_found_and_keeps_its_columns(capsys, monkeypatch):
+    long = " ".join(["a long story"] * 9)
+    monkeypatch.setattr("tuner.doctor.examine", lambda: [Finding(subject="cuda", ok=False, found=long, remedy=long)])
+    code, out, _ = tune(capsys, "doctor")
+    lines = out.splitlines()
+    assert code == 0
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("miss  cuda               a long")
+    assert {line[:25] for line in lines[1:]} == {" " * 25}
+    assert " ".join(out.split()) == f"miss cuda {long} {long}"
+
+
+def test_replay_wraps_the_message_of_a_failure_but_not_its_log(capsys):
+    log = "kernel.cl:7:3: error: " + "no such thing " * 9
+    _print(Verdict(outcome="compile_error", text=f"{'it is said ' * 9}so\n{log}"), Resources())
+    *said, last = capsys.readouterr().out.splitlines()
+    assert last == log
+    assert len(said) > 1
+    assert max(map(len, said)) <= 80
 
 
 def test_layers_and_templates_are_listed(capsys):

@@ -11,7 +11,7 @@ import click
 
 from tuner.cache import write_whole
 from tuner.cli.report import resources_line
-from tuner.cli.text import milliseconds
+from tuner.cli.text import echo_wrapped, milliseconds
 from tuner.conditions import describe
 from tuner.errors import Rejected, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of
@@ -52,13 +52,13 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
     if asked.profile:
         _check_profiler(handle)
     template = template_of(result, templates)
-    click.echo(f"trial {asked.trial}: {result.configuration}")
+    echo_wrapped(f"trial {asked.trial}: {result.configuration}")
     click.echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
         rendered = render(template, result.configuration, spec.layer, worker.facts.limits.dialect)
         _keep(rendered, asked.keep_source)
         launch = rendered.launch
-        click.echo(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
+        echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
         compiled = _compile(worker, rendered)
         verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
         _print(verdict, replace(verdict.resources, spill_bytes=compiled.spill_bytes))
@@ -104,7 +104,7 @@ def _keep(rendered: Rendered, path: Path | None) -> None:
         write_whole(path, rendered.source.encode())
     except OSError as error:
         raise UsageError(f"source {path}: {error.strerror}; give a file in a folder you may write") from None
-    click.echo(f"source written to {path}")
+    echo_wrapped(f"source written to {path}")
 
 
 def _compile(worker: Worker, rendered: Rendered) -> Compiled:
@@ -119,16 +119,19 @@ def _compile(worker: Worker, rendered: Rendered) -> Compiled:
 
 
 def _print(verdict: Verdict, used: Resources) -> None:
-    click.echo(f"now: {verdict.outcome}" + (f": {verdict.text}" if verdict.text else ""))
+    message, _, log = verdict.text.partition("\n")
+    echo_wrapped(f"now: {verdict.outcome}" + (f": {message}" if message else ""))
+    if log:
+        click.echo(log)
     if verdict.measurement is None:
         return
     measured = verdict.measurement
     low, high = measured.interval
-    click.echo(
+    echo_wrapped(
         f"{milliseconds(measured.median)} ms, 95% interval {milliseconds(low)} to {milliseconds(high)}, "
         f"{len(measured.samples)} samples; largest error {verdict.max_error:.3g}"
     )
-    click.echo(resources_line(used))
+    echo_wrapped(resources_line(used))
     if state := describe(measured.telemetry):
-        click.echo(f"measured at {state}")
-    click.echo("samples, ms: " + " ".join(milliseconds(sample) for sample in measured.samples))
+        echo_wrapped(f"measured at {state}")
+    echo_wrapped("samples, ms: " + " ".join(milliseconds(sample) for sample in measured.samples))
