@@ -25,7 +25,7 @@ from tuner.search.gp import Kernel, Prior, _Evidence
 from tuner.search.improvement import log_improvement
 from tuner.search.optuna_sampler import TunerSampler
 from tuner.search.posterior import Posterior
-from tuner.search.samplers import SAMPLERS, Sampler, make_sampler
+from tuner.search.samplers import SAMPLERS, PoolSampler, Sampler, make_sampler
 from tuner.search.surrogate import Settings, SurrogateSampler
 from tuner.space import enumerate_space
 from tuner.templates import Constraint, DeviceLimits, KernelTemplate, Launch, Parameter
@@ -133,6 +133,13 @@ class TestContract:
                     sampler.observe(row, data.draw(times))
                 else:
                     sampler.skip(row)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_is_one_of_a_pool_as_a_warm_start_assumes(name: str) -> None:
+    sampler = make_sampler(name, product((2, 2)), 0)
+    assert isinstance(sampler, PoolSampler)
+    assert sampler.left == 4
 
 
 def test_unknown_sampler_names_those_there_are() -> None:

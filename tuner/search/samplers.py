@@ -47,8 +47,12 @@ class Sampler(Protocol):
         """End what works for this sampler."""
 
 
-class Ledger:
-    """What every sampler keeps: which rows are taken and which of them still owe a result."""
+class PoolSampler:
+    """Samples a finite pool without replacement: keeps which rows are taken, and which of them still owe a result.
+
+    Source:
+        Settles, "Active Learning Literature Survey", 2009 (pool-based sampling).
+    """
 
     def __init__(self, candidates: Candidates, seed: int) -> None:
         self.candidates = candidates
@@ -117,11 +121,14 @@ class Ledger:
         return np.flatnonzero(~self.taken)
 
 
-class RandomSampler(Ledger):
+Ledger = PoolSampler  # its name in surrogate.py
+
+
+class RandomSampler(PoolSampler):
     """Each unseen row with equal probability."""
 
 
-class GridSampler(Ledger):
+class GridSampler(PoolSampler):
     """All rows by golden-ratio strides through their lexicographic order: spread wherever it stops.
 
     The order does not depend on the seed.
