@@ -194,7 +194,7 @@ def store(tmp_path_factory):
     from test_faults import Silent
 
     from tuner.layers import find_layer
-    from tuner.templates import builtin_templates
+    from tuner.loading import builtin_templates
     from tuner.tuning import RunOptions, tune
 
     url = f"sqlite:///{tmp_path_factory.mktemp('compare')}/t.db"

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
-from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate, Parameter, Values
+from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate, Parameter
+from tuner.values import Values
 
 Indices = npt.NDArray[np.uint8]
 

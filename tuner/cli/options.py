@@ -79,7 +79,7 @@ def checked_precision(name: str) -> Precision:
 
 def chosen_templates(names: tuple[str, ...]) -> tuple[KernelTemplate, ...]:
     """Return the named templates, built-in or by path; all built-in ones for no names."""
-    from tuner.templates import builtin_templates, load_template
+    from tuner.loading import builtin_templates, load_template
 
     known = builtin_templates()
     if not names:

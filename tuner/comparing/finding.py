@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from tuner.comparing.options import CompareOptions
 from tuner.errors import TunerError
 from tuner.layers import ConvLayer, find_layer
+from tuner.loading import builtin_templates
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import Store, StudyHandle
 from tuner.storage.location import find_location
 from tuner.storage.notes import run_command
-from tuner.templates import Configuration, DeviceLimits, KernelTemplate, builtin_templates
+from tuner.templates import Configuration, DeviceLimits, KernelTemplate
 
 NAIVE, FINAL_2017 = "naive 32x32 (B,M,1)", "2017 final kernel"
 
