@@ -20,8 +20,9 @@ from tuner.errors import UsageError
 from tuner.layers import ConvLayer
 from tuner.search.bounds import above, raised
 from tuner.search.candidates import ABSENT, Axis, Candidates
+from tuner.search.evidence import Evidence
 from tuner.search.features import encode
-from tuner.search.gp import Kernel, Prior, _Evidence
+from tuner.search.gp import Kernel, Prior
 from tuner.search.improvement import log_improvement
 from tuner.search.optuna_sampler import TunerSampler
 from tuner.search.posterior import Posterior
@@ -297,7 +298,7 @@ def test_evidence_gradient_is_that_of_its_value() -> None:
     random = np.random.default_rng(0)
     rows = candidates.codes_of(random.choice(60, 20, replace=False))
     kernel = Kernel(candidates.model_features, Prior())
-    evidence = _Evidence(kernel, rows, random.normal(size=20), np.full(20, 0.01))
+    evidence = Evidence(kernel, rows, random.normal(size=20), np.full(20, 0.01))
     theta = random.normal(scale=0.3, size=len(kernel.theta))
     for position in range(len(theta)):
         step = np.zeros(len(theta))
