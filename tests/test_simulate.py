@@ -16,7 +16,8 @@ import pytest
 from tuner.errors import UsageError
 from tuner.search.curves import draw
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.simulate import Curve, Plan, replay, simulate, summarise, table
+from tuner.search.scores import Curve, summarise, table
+from tuner.search.simulate import Plan, replay, simulate
 
 Write = Callable[[str, str], Path]
 

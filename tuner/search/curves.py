@@ -14,7 +14,7 @@ import numpy as np
 from tuner.cache import write_whole
 from tuner.errors import UsageError
 from tuner.search.candidates import Floats
-from tuner.search.simulate import Curve
+from tuner.search.scores import Curve
 
 WIDTH, HEIGHT = 760, 420  # of the drawing, in SVG units
 LEFT, TOP, RIGHT, BOTTOM = 60, 40, 520, 370  # of its frame; names stand to the right of it
