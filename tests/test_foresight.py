@@ -10,7 +10,8 @@ import pytest
 from pocl_harness import CPU_LIMITS
 from test_templates import CUDA_LIMITS
 
-from tuner.cli.report import foreseen_json, foreseen_lines
+from tuner.cli.report import foreseen_lines
+from tuner.cli.report_json import foreseen_json
 from tuner.layers import LAYERS
 from tuner.loading import builtin_templates
 from tuner.results import Measurement, Resources, Result

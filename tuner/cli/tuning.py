@@ -51,7 +51,8 @@ def run(**given: Any) -> int:
     """
     from tuner.cli.explain import explain_study, explanation_part, print_explanation
     from tuner.cli.live import observer
-    from tuner.cli.report import print_report, report_json
+    from tuner.cli.report import print_report
+    from tuner.cli.report_json import report_json
     from tuner.cli.text import print_json
     from tuner.tuning import tune
 
