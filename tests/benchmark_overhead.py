@@ -18,11 +18,11 @@ from test_templates import CUDA_LIMITS
 
 from tuner.compiler import Compiled
 from tuner.layers import find_layer
+from tuner.loading import builtin_templates
 from tuner.protocol import BenchFacts, Verdict
 from tuner.results import Environment, Measurement, Resources
 from tuner.space import enumerate_space
 from tuner.storage import Store
-from tuner.templates import builtin_templates
 from tuner.tuning import RunOptions, pipeline
 from tuner.tuning.run import Run
 from tuner.tuning.session import open_study

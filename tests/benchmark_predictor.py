@@ -19,12 +19,13 @@ from ptxas import compile_all
 from test_templates import CUDA_LIMITS
 
 from tuner.layers import LAYERS, ConvLayer, find_layer
+from tuner.loading import builtin_templates
 from tuner.render import render
 from tuner.results import Resources, Result
 from tuner.search.candidates import Candidates
 from tuner.search.resources import resident_warps
 from tuner.space import Space, enumerate_space
-from tuner.templates import CUDA, builtin_templates
+from tuner.templates import CUDA
 from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLED_BYTES, SPILLS, Foresight
 
 TEMPLATES = builtin_templates()

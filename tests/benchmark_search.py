@@ -29,7 +29,7 @@ import numpy as np
 from tuner.search.gp import Kernel, Normal, Prior
 from tuner.search.recorded import Recorded, load_recorded
 from tuner.search.samplers import Sampler, make_sampler
-from tuner.search.simulate import Curve, Summary, summarise, table
+from tuner.search.scores import Curve, Summary, summarise, table
 from tuner.search.surrogate import Settings, SurrogateSampler
 
 KINDS = ("number", "valuation", "exact", "flag", "word", "volume")

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from test_templates import CUDA_LIMITS
 
 from tuner.layers import LAYERS, ConvLayer
+from tuner.loading import builtin_templates
 from tuner.search.candidates import Candidates
 from tuner.space import enumerate_space
-from tuner.templates import DeviceLimits, KernelTemplate, builtin_templates
+from tuner.templates import DeviceLimits, KernelTemplate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,11 +50,11 @@ def kernel_tuner(layer_name: str, template_name: str, points: int, backend: str)
 
     from tuner.dataset import load_test_split
     from tuner.layers import find_layer
+    from tuner.loading import builtin_templates
     from tuner.networks import layer_input, layer_weights
     from tuner.reference import float32_conv
     from tuner.render import render
     from tuner.space import enumerate_template
-    from tuner.templates import builtin_templates
 
     layer = find_layer(layer_name)
     template = builtin_templates()[template_name]

@@ -8,9 +8,9 @@ from test_faults import Silent
 
 from tuner.dataset import load_test_split
 from tuner.layers import find_layer
+from tuner.loading import builtin_templates
 from tuner.networks import classify, classify_from, layer_input, load_network
 from tuner.reference import float32_conv
-from tuner.templates import builtin_templates
 from tuner.tuning import RunOptions, tune
 
 

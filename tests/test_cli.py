@@ -15,6 +15,10 @@ from pathlib import Path
 import pytest
 
 from tuner.cli import _run
+from tuner.cli.replay import _print
+from tuner.doctor import Finding
+from tuner.protocol import Verdict
+from tuner.results import Resources
 
 TUNE = [sys.executable, "-c", "from tuner.cli import main; main()"]
 SMALL = ("--layer", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--template", "direct")
@@ -79,7 +83,9 @@ def test_every_command_has_help(capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "--layer", "conv3"], ["'conv3' is unknown", "did you mean 'sp18/conv", "fa20/conv2"]),
+        (["run", "--layer", "conv3"], ["'conv3' is unknown; give one", "or sizes", "; did you mean 'conv2'?\n"]),
+        (["run", "--layer", "lenet"], ["'lenet' is unknown", "there are: fa17/conv1, sp18", "and 5 more\n"]),
+        (["run", "--layer", "conv2", "--sampler", "surogate"], ["'surogate' is unknown; did you mean 'surrogate'?"]),
         (["run", "--layer", "conv2", "--device", "gpu"], ["'gpu' is unknown", "auto, cpu, cuda"]),
         (["run", "--layer", "C=1,H=8,M=1,K=9"], ["K=9 is larger than the input's H=8", "at most 8"]),
         (["run", "--layer", "conv2", "--batch", "0"], ["B=0 is below 1"]),
@@ -95,7 +101,15 @@ def test_every_command_has_help(capsys):
         (["run", "--layer", "conv2", "--seed", "-1"], ["--seed -1", "give 0 to 4294967295"]),
         (["run", "--layer", "conv2", "--jobs", "99999"], ["--jobs 99999", "a core", "give at most"]),
         (["run"], ["--layer"]),
-        (["show", "conv2", "--top", "0"], ["--top", "x>=1"]),
+        (["show", "conv2", "--top", "0"], ["--top 0: nothing could be shown", "above 0"]),
+        (["show", "conv2", "--top", "x"], ["'x' is not a valid integer", "see tune show --help"]),
+        (["run", "--layer", "C=9,H=66000,M=9,K=3", "--device", "cpu"], ["limit 4,294,967,295; give smaller sizes"]),
+        (
+            ["run", "--layer", "conv2", "--template", "tensor_core", "--device", "cpu"],
+            ["no valid", "another --template"],
+        ),
+        (["run", "--layer", "conv2", "--data", "."], ["data .: neither", "give a directory"]),
+        (["record", "conv2", "-o", "x.txt"], ["'.txt' is not a kind of recording; give a .csv"]),
         (["export", "mine", "--layer", "conv2"], ["'mine' and 'conv2'", "give one"]),
         (["fly"], ["fly"]),
         (["show", "conv2"], ["does not exist", "tune run"]),
@@ -237,9 +251,14 @@ def test_replay_runs_a_trial_again_and_keeps_its_source(capsys, finished, monkey
     code, out, err = tune(capsys, "replay", "C2H12W11M3K3", "0", "--keep-source", "kept.cl")
     assert code == 0, err
     assert "now: ok" in out
+    assert max(map(len, out.splitlines())) <= 80
     assert "conv_forward" in (folder / "kept.cl").read_text()
     code, _, err = tune(capsys, "replay", "C2H12W11M3K3", "999")
     assert (code, err.count("\n")) == (2, 1)
+    assert re.search(r"no trial 999; it has \d+, from 0 to \d+; tune show '.*' lists the best$", err)
+    code, _, err = tune(capsys, "replay", "C2H12W11M3K3", "0", "--profile")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "this study ran on cpu; leave it out" in err
 
 
 def test_ctrl_c_ends_with_130_and_the_study_goes_on_afterwards(tmp_path):
@@ -266,6 +285,27 @@ def test_doctor_reports_the_cpu_and_says_what_is_missing(capsys):
     assert findings["Fashion-MNIST"]["ok"]
     assert findings["opencl:0"]["ok"]
     assert all(finding["ok"] or finding["remedy"] or finding["found"] for finding in findings.values())
+
+
+def test_doctor_wraps_what_it_found_and_keeps_its_columns(capsys, monkeypatch):
+    long = " ".join(["a long story"] * 9)
+    monkeypatch.setattr("tuner.doctor.examine", lambda: [Finding(subject="cuda", ok=False, found=long, remedy=long)])
+    code, out, _ = tune(capsys, "doctor")
+    lines = out.splitlines()
+    assert code == 0
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("miss  cuda               a long")
+    assert {line[:25] for line in lines[1:]} == {" " * 25}
+    assert " ".join(out.split()) == f"miss cuda {long} {long}"
+
+
+def test_replay_wraps_the_message_of_a_failure_but_not_its_log(capsys):
+    log = "kernel.cl:7:3: error: " + "no such thing " * 9
+    _print(Verdict(outcome="compile_error", text=f"{'it is said ' * 9}so\n{log}"), Resources())
+    *said, last = capsys.readouterr().out.splitlines()
+    assert last == log
+    assert len(said) > 1
+    assert max(map(len, said)) <= 80
 
 
 def test_layers_and_templates_are_listed(capsys):

@@ -14,6 +14,7 @@ import pytest
 from tuner.charts import Bar, bar_lines, bar_svg, write_png
 from tuner.cli import _run
 from tuner.comparing import CompareOptions, compare
+from tuner.comparing.finding import best_found
 from tuner.comparing.rounds import Entrant, ratio, run_rounds
 from tuner.comparing.rows import CHANNELS_LAST, Row, Variant, variants
 from tuner.comparing.torch_side import EXPECTED, MIN_FLUSH, TorchSpec, W, X, _Bench, enter_variant, open_torch
@@ -193,7 +194,7 @@ def store(tmp_path_factory):
     from test_faults import Silent
 
     from tuner.layers import find_layer
-    from tuner.templates import builtin_templates
+    from tuner.loading import builtin_templates
     from tuner.tuning import RunOptions, tune
 
     url = f"sqlite:///{tmp_path_factory.mktemp('compare')}/t.db"
@@ -233,7 +234,11 @@ def command(capsys, *arguments):
         (["--layer", "C=2,H=9,M=3,K=3", "--device", "cpu"], 1, ["tune run --layer C=2,H=9,W=9,M=3,K=3"]),
         (["--layer", "conv2", "--device", "cpu", "--precision", "tf32"], 1, ["--precision tf32 makes one"]),
         (["--layer", "conv2", "--plot", "bars.pdf"], 2, ["'.pdf' is not a kind of plot", ".svg or .png"]),
-        (["--layer", "conv2", "--plot", "nowhere/bars.svg"], 2, ["no such folder"]),
+        (
+            ["--layer", "conv2", "--plot", "nowhere/bars.svg"],
+            2,
+            ["--plot nowhere/bars.svg: folder nowhere does not exist; create it"],
+        ),
         (["--layer", "conv9"], 2, ["'conv9' is unknown"]),
     ],
 )
@@ -249,6 +254,33 @@ def test_store_without_this_layer_names_the_run_that_makes_it(capsys, store):
     code, _, err = command(capsys, "--layer", "conv1", "--device", "cpu", "--batch", "50", "--storage", store)
     assert (code, err.count("\n")) == (1, 1)
     assert "tune run --layer sp18/conv1 --device cpu --batch 50 makes one" in err
+
+
+@pytest.mark.parametrize("text", ["C2H12W11M3K3", "C2H12W11M3K3 cpu", "1", "C=2,H=12,W=11,M=3,K=3,B=9"])
+def test_study_has_the_same_names_in_compare_as_in_show(capsys, store, monkeypatch, text):
+    taken = []
+
+    def stop(asked, says):
+        taken.append(asked)
+        raise TunerError("seen")
+
+    monkeypatch.setattr("tuner.comparing.compare", stop)
+    with Store.open(store) as opened:
+        handle = opened.find_study(text)
+    code, _, err = command(capsys, "--layer", text, "--device", "cpu", "--storage", store)
+    assert (code, err) == (1, "tune: seen\n")
+    (asked,) = taken
+    assert (asked.layer, asked.precision, asked.study) == (handle.layer, "fp32", None if "=" in text else handle.name)
+    (found,) = best_found(asked)
+    assert found.study == handle.name
+
+
+def test_study_at_another_batch_or_precision_names_the_run_that_makes_it(capsys, store):
+    for more in (("--batch", "10"), ("--precision", "fp16")):
+        code, _, err = command(capsys, "--layer", "C2H12W11M3K3", *more, "--device", "cpu", "--storage", store)
+        assert (code, err.count("\n")) == (1, 1)
+        assert "tune run --layer C=2,H=12,W=11,M=3,K=3" in err
+        assert " ".join(more) in err
 
 
 def test_comparison_checks_and_times_all_and_a_dying_variant_is_a_line(capsys, store, torch, tmp_path, monkeypatch):

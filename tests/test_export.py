@@ -15,8 +15,9 @@ from tuner.errors import StorageError, UsageError
 from tuner.export import Winner, render_header, write_header
 from tuner.export.geometry import GridRule, find_geometry
 from tuner.layers import LAYERS, ConvLayer, find_layer
+from tuner.loading import builtin_templates
 from tuner.results import Environment
-from tuner.templates import Configuration, KernelTemplate, Launch, builtin_templates
+from tuner.templates import Configuration, KernelTemplate, Launch
 
 CUDA_ENVIRONMENT = dataclasses.replace(
     ENVIRONMENT, device="cuda:0", kind="cuda", model="NVIDIA H200", driver="570.1", toolkit="nvcc 13.0", arch="sm_90"

@@ -147,5 +147,5 @@ def test_launch_may_take_as_long_as_the_trial():
 
 
 def test_layer_that_cannot_be_indexed_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="limit 4294967295"):
+    with pytest.raises(UsageError, match="limit 4,294,967,295"):
         run(tmp_path, faulty("none"), layer=find_layer("C=1,H=4096,M=512,K=1", batch=10_000))

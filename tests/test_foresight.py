@@ -10,14 +10,16 @@ import pytest
 from pocl_harness import CPU_LIMITS
 from test_templates import CUDA_LIMITS
 
-from tuner.cli.report import foreseen_json, foreseen_lines
+from tuner.cli.report import foreseen_lines
+from tuner.cli.report_json import foreseen_json
 from tuner.layers import LAYERS
+from tuner.loading import builtin_templates
 from tuner.results import Measurement, Resources, Result
 from tuner.search.candidates import Candidates
 from tuner.search.resources import Demand, demand_of, register_limit, resident_warps
 from tuner.search.samplers import make_sampler
 from tuner.space import Space, enumerate_space
-from tuner.templates import Configuration, Constraint, KernelTemplate, Launch, Parameter, builtin_templates
+from tuner.templates import Configuration, Constraint, KernelTemplate, Launch, Parameter
 from tuner.tuning.foresight import AUDIT_EVERY, IDLE, LEAST_KNOWN, SPILLS, Foreseen, Foresight
 from tuner.tuning.supply import Supply
 

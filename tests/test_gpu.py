@@ -58,7 +58,7 @@ def test_fresh_worker_is_ready_within_three_seconds_of_a_fault():
 def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     """The exporter runs the winner once more; nvcc must take the header as it is."""
     from tuner.exporting import export_best
-    from tuner.templates import builtin_templates
+    from tuner.loading import builtin_templates
     from tuner.tuning import RunOptions, tune
 
     class Silent:

@@ -10,9 +10,10 @@ import pytest
 from pocl_harness import CPU_LIMITS, F32, convolve
 
 from tuner.layers import LAYERS, ConvLayer
+from tuner.loading import builtin_templates
 from tuner.reference import F64, compare, reference_conv, tolerance
 from tuner.space import TemplateSpace, enumerate_template
-from tuner.templates import OPENCL, builtin_templates
+from tuner.templates import OPENCL
 
 TEMPLATES = builtin_templates()
 PORTABLE = sorted(name for name, template in TEMPLATES.items() if OPENCL in template.dialects)

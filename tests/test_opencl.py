@@ -9,9 +9,9 @@ from pocl_harness import CPU_LIMITS
 
 from tuner.devices import opencl
 from tuner.layers import find_layer
+from tuner.loading import builtin_templates
 from tuner.render import render, short_header
 from tuner.space import enumerate_template
-from tuner.templates import builtin_templates
 
 LAYER = find_layer("C=2,H=14,W=13,M=4,K=3", batch=9)
 SHORT = [name for name, template in builtin_templates().items() if len(enumerate_template(template, LAYER, CPU_LIMITS))]

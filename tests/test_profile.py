@@ -22,13 +22,14 @@ from tuner.compiler import Compiler, _compile
 from tuner.devices.nvcc import OPTIONS, WARN_SPILLS, compile_with_spills, spilled_bytes
 from tuner.devices.occupancy import Multiprocessor, occupancy, resident_blocks
 from tuner.errors import TunerError
+from tuner.loading import builtin_templates
 from tuner.profiling import find_ncu, profile
 from tuner.profiling.ncu import METRICS, read_csv
 from tuner.protocol import BenchSpec
 from tuner.render import render
 from tuner.results import Resources
 from tuner.storage import Store
-from tuner.templates import OPENCL, builtin_templates
+from tuner.templates import OPENCL
 
 REFERENCE = Path(__file__).with_name("occupancy_reference.cpp")
 HEADER = Path("/usr/local/cuda/include/cuda_occupancy.h")

@@ -89,7 +89,7 @@ def test_record_command_writes_a_file_or_standard_output(capsys, stored, tmp_pat
     code, out, _ = tune(capsys, "record", "conv2", "--storage", stored)
     assert out == gzip.decompress(target.read_bytes()).decode()
     code, _, err = tune(capsys, "record", "conv2", "--storage", stored, "-o", "s.txt")
-    assert (code, err) == (2, "tune: recording s.txt: give a name in .csv or .csv.gz\n")
+    assert (code, err) == (2, "tune: recording s.txt: '.txt' is not a kind of recording; give a .csv or .csv.gz file\n")
 
 
 @pytest.mark.parametrize(
@@ -200,13 +200,16 @@ def test_simulate_counts_compile_seconds_and_noise_when_asked(capsys, tmp_path):
         (("SPACE", "--batch", "0"), "--batch 0: nothing to replay"),
         (("SPACE", "--trials", "-1"), "--trials -1: nothing to replay"),
         (("SPACE", "--sampler", "luck"), "sampler 'luck' is unknown; there are: surrogate"),
-        (("SPACE", "--plot", "curves.gif"), "'.gif' is no kind of plot here"),
+        (("SPACE", "--plot", "curves.gif"), "--plot curves.gif: '.gif' is not a kind of plot"),
         (("SPACE", "--plot", "nowhere/curves.svg"), "folder nowhere does not exist"),
-        (("none.csv",), "none.csv: cannot be read"),
+        (("none.csv",), "tune: recorded space none.csv: cannot be read (No such file or directory); give a recording"),
+        (("SPACE", "--plot", "folder.svg"), "--plot folder.svg: a folder is there; give another"),
     ],
 )
-def test_bad_simulate_is_one_line(capsys, tmp_path, arguments, says):
+def test_bad_simulate_is_one_line(capsys, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "space.csv").write_text(SPACE)
+    (tmp_path / "folder.svg").mkdir()
     given = [str(tmp_path / "space.csv") if each == "SPACE" else each for each in arguments]
     code, _, err = tune(capsys, "simulate", *given)
     assert (code, err.count("\n")) == (2, 1)

@@ -66,7 +66,7 @@ def test_without_tensor_cores_every_floor_is_multiply_adds():
 
 
 def test_exact_enough_operands_are_the_templates_own():
-    from tuner.templates import builtin_templates
+    from tuner.loading import builtin_templates
 
     template = builtin_templates()["tensor_core"]
     (choices,) = [each.choices for each in template.parameters if each.name == "OPERANDS"]
@@ -105,7 +105,7 @@ def test_search_ends_at_its_share_of_the_floor_and_not_before():
 
 
 def test_search_goes_on_while_tensor_cores_have_a_lower_floor():
-    from tuner.templates import builtin_templates
+    from tuner.loading import builtin_templates
 
     both = (TOY, builtin_templates()["tensor_core"])
     assert not near_floor(options(0.98, both), progress_at(0.99))

@@ -15,9 +15,9 @@ from faulty import faulty
 from pocl_harness import CPU_LIMITS
 from test_faults import LAYER, Silent, run
 
+from tuner.loading import load_template
 from tuner.space import enumerate_space
 from tuner.storage import LAUNCH, Store
-from tuner.templates import load_template
 from tuner.tuning import RunOptions, tune
 
 SCRIPT = """

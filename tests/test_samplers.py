@@ -20,12 +20,13 @@ from tuner.errors import UsageError
 from tuner.layers import ConvLayer
 from tuner.search.bounds import above, raised
 from tuner.search.candidates import ABSENT, Axis, Candidates
+from tuner.search.evidence import Evidence
 from tuner.search.features import encode
-from tuner.search.gp import Kernel, Prior, _Evidence
+from tuner.search.gp import Kernel, Prior
 from tuner.search.improvement import log_improvement
 from tuner.search.optuna_sampler import TunerSampler
 from tuner.search.posterior import Posterior
-from tuner.search.samplers import SAMPLERS, Sampler, make_sampler
+from tuner.search.samplers import SAMPLERS, PoolSampler, Sampler, make_sampler
 from tuner.search.surrogate import Settings, SurrogateSampler
 from tuner.space import enumerate_space
 from tuner.templates import Constraint, DeviceLimits, KernelTemplate, Launch, Parameter
@@ -135,8 +136,15 @@ class TestContract:
                     sampler.skip(row)
 
 
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_is_one_of_a_pool_as_a_warm_start_assumes(name: str) -> None:
+    sampler = make_sampler(name, product((2, 2)), 0)
+    assert isinstance(sampler, PoolSampler)
+    assert sampler.left == 4
+
+
 def test_unknown_sampler_names_those_there_are() -> None:
-    with pytest.raises(UsageError, match="no sampler 'luck'; there are surrogate, tpe, anneal, random, grid"):
+    with pytest.raises(UsageError, match="sampler 'luck' is unknown; there are: surrogate, tpe, anneal, random, grid"):
         make_sampler("luck", product((2,)), 0)
 
 
@@ -290,7 +298,7 @@ def test_evidence_gradient_is_that_of_its_value() -> None:
     random = np.random.default_rng(0)
     rows = candidates.codes_of(random.choice(60, 20, replace=False))
     kernel = Kernel(candidates.model_features, Prior())
-    evidence = _Evidence(kernel, rows, random.normal(size=20), np.full(20, 0.01))
+    evidence = Evidence(kernel, rows, random.normal(size=20), np.full(20, 0.01))
     theta = random.normal(scale=0.3, size=len(kernel.theta))
     for position in range(len(theta)):
         step = np.zeros(len(theta))

@@ -9,9 +9,10 @@ from pocl_harness import CPU_LIMITS
 from test_templates import CUDA_LIMITS
 
 from tuner.layers import ConvLayer
+from tuner.loading import builtin_templates
 from tuner.search.resources import register_limit, resident_warps
 from tuner.space import TemplateSpace, enumerate_template
-from tuner.templates import CUDA, OPENCL, DeviceLimits, builtin_templates
+from tuner.templates import CUDA, OPENCL, DeviceLimits
 
 TEMPLATES = builtin_templates()
 REUSE = 12  # sums of a thread that make good use of each word read

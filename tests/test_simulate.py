@@ -16,7 +16,8 @@ import pytest
 from tuner.errors import UsageError
 from tuner.search.curves import draw
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.simulate import Curve, Plan, replay, simulate, summarise, table
+from tuner.search.scores import Curve, summarise, table
+from tuner.search.simulate import Plan, replay, simulate
 
 Write = Callable[[str, str], Path]
 
@@ -136,11 +137,14 @@ def test_bad_json_is_refused_in_one_line(write: Write, text: str) -> None:
 
 
 def test_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        load_recorded(tmp_path / "none.csv")
-    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(bowl().encode())[:60])
-    with pytest.raises(UsageError, match="cannot be read"):
-        load_recorded(tmp_path / "cut.csv.gz")
+    whole = gzip.compress(bowl().encode())
+    damaged = {"cut.csv.gz": whole[:60], "torn.csv.gz": whole[:40] + bytes(40) + whole[80:], "wide.csv": b"x\xff,1"}
+    for name, content in damaged.items():
+        (tmp_path / name).write_bytes(content)
+    for name in ("none.csv", *damaged):
+        with pytest.raises(UsageError, match=rf"{name}: cannot be read \(.+\); give a recording") as caught:
+            load_recorded(tmp_path / name)
+        assert str(caught.value).count(name) == 1
 
 
 @pytest.mark.parametrize("text", ["x,time_ms\n1,2\n", "x,time_ms\n1,2\n2,\n", "x,y,time_ms\n1,1,2\n1,2,2\n2,1,2\n"])

@@ -9,8 +9,8 @@ from benchmark_spaces import enumerate_measured
 from test_templates import CUDA_LIMITS
 
 from tuner.layers import LAYERS, ConvLayer
+from tuner.loading import builtin_templates
 from tuner.space import enumerate_space
-from tuner.templates import builtin_templates
 
 TEMPLATES = list(builtin_templates().values())
 MOST = 1_000_000

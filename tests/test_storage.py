@@ -22,7 +22,7 @@ from sqlalchemy import event, select, update
 from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_failure, toy_key, toy_ok
 
 from tuner.errors import StorageError, StudyMismatch, TunerError, UsageError
-from tuner.results import Telemetry
+from tuner.results import StudyKey, Telemetry
 from tuner.storage import COMPILE, LAUNCH, Store, StudyHandle, Writer
 from tuner.storage.models import SchemaRow
 
@@ -232,13 +232,36 @@ def test_study_is_found_by_name_id_layer_and_prefix(store: Store) -> None:
     assert store.find_study("fa18") == alone
 
 
+def test_study_of_a_custom_layer_is_found_by_its_sizes(store: Store) -> None:
+    small, large = (store.study(_custom_key(batch), ENVIRONMENT, TEMPLATES) for batch in (9, 50))
+    for text in ("C=2,H=12,W=11,M=3,K=3", "C2H12W11M3K3", "C=2,H=12,W=11,M=3,K=3,B=50"):
+        assert store.find_study(text) == large
+    assert store.find_study("B=9,C=2,H=12,W=11,M=3,K=3") == small
+
+
+def test_study_is_suggested_only_when_it_is_near_and_many_are_shortened(store: Store) -> None:
+    names = [store.study(toy_key(space=str(number)), ENVIRONMENT, TEMPLATES).name for number in range(9)]
+    for text, near in (("conv3", "conv2"), ("sp19/conv2", "sp18/conv2"), (names[4][:-1] + "x", names[4])):
+        with pytest.raises(UsageError, match=rf"study '{text}' is not in .*; did you mean '{near}'\?$"):
+            store.find_study(text)
+    with pytest.raises(UsageError, match=r"'lenet' is not in .*; there are: ") as caught:
+        store.find_study("lenet")
+    assert str(caught.value).endswith(
+        f"'{names[8]}', '{names[7]}', '{names[6]}', '{names[5]}', '{names[4]}', '{names[3]}' and 3 more"
+    )
+
+
+def _custom_key(batch: int) -> StudyKey:
+    return dataclasses.replace(toy_key(), layer="C2H12W11M3K3", shape=(batch, 2, 12, 11, 3, 3))
+
+
 @pytest.mark.parametrize("text", ["fa18/conv1 gpu", "", "99", "sp18/conv2 cpu"])
 def test_unknown_or_ambiguous_study_is_one_line(store: Store, text: str) -> None:
     with pytest.raises(UsageError, match="has no studies"):
         store.find_study(text)
     for space in ("a", "b"):
         store.study(toy_key(space=space), ENVIRONMENT, TEMPLATES)
-    with pytest.raises(UsageError, match=r"could be|did you mean") as caught:
+    with pytest.raises(UsageError, match=r"could be|there are: 'sp18/conv2 cpu") as caught:
         store.find_study(text)
     assert "\n" not in str(caught.value)
 

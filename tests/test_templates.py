@@ -21,18 +21,11 @@ from pocl_harness import CPU_LIMITS, build
 
 from tuner.errors import UsageError
 from tuner.layers import LAYERS, ConvLayer
+from tuner.loading import builtin_templates, load_template
 from tuner.render import render
 from tuner.space import Space, enumerate_space, enumerate_template
-from tuner.templates import (
-    CUDA,
-    OPENCL,
-    Configuration,
-    DeviceLimits,
-    KernelTemplate,
-    Values,
-    builtin_templates,
-    load_template,
-)
+from tuner.templates import CUDA, OPENCL, Configuration, DeviceLimits, KernelTemplate
+from tuner.values import Values
 
 CUDA_LIMITS = DeviceLimits(
     dialect=CUDA,

@@ -254,7 +254,7 @@ def test_auto_leaves_plain_samplers_and_unlike_templates_alone(store):
         ("fa19/conv2", "it has no results yet; tune it first, or name another, or off"),
         ("sp18/conv2 cpu B10", "goes on with that very study"),
         ("conv9", "did you mean"),
-        ("", "did you mean"),
+        ("", "there are: "),
     ],
 )
 def test_donor_that_cannot_give_is_one_line(store, name, says):

@@ -15,24 +15,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.errors import TunerError, UsageError
     from tuner.layers import LAYERS, ConvLayer, find_layer
+    from tuner.loading import builtin_templates, load_template
     from tuner.results import Measurement, Result
     from tuner.storage import Store
-    from tuner.templates import (
-        Baseline,
-        Configuration,
-        Constraint,
-        KernelTemplate,
-        Launch,
-        Parameter,
-        builtin_templates,
-        load_template,
-        read_source,
-    )
+    from tuner.templates import Baseline, Configuration, Constraint, KernelTemplate, Launch, Parameter, read_source
     from tuner.tuning import Report, RunOptions, tune
 
 _HOMES = {
     "tuner.errors": ("TunerError", "UsageError"),
     "tuner.layers": ("LAYERS", "ConvLayer", "find_layer"),
+    "tuner.loading": ("builtin_templates", "load_template"),
     "tuner.results": ("Measurement", "Result"),
     "tuner.storage": ("Store",),
     "tuner.templates": (
@@ -42,8 +34,6 @@ _HOMES = {
         "KernelTemplate",
         "Launch",
         "Parameter",
-        "builtin_templates",
-        "load_template",
         "read_source",
     ),
     "tuner.tuning": ("Report", "RunOptions", "tune"),

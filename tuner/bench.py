@@ -45,7 +45,10 @@ class Bench:
 
     def __init__(self, device: Device, layer: ConvLayer) -> None:
         if layer.y_size > MAX_ELEMENTS:
-            raise UsageError(f"layer {layer.name}: y has {layer.y_size} elements, limit {MAX_ELEMENTS}; lower --batch")
+            raise UsageError(
+                f"layer {layer.name}: y has {layer.y_size:,} elements, limit {MAX_ELEMENTS:,}; "
+                + ("lower --batch" if layer.B > 1 else "give smaller sizes")
+            )
         self.device, self.layer = device, layer
         self._binary = _compile_bench(device)
         self._kernels: dict[str, Kernel] = {}

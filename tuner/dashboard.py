@@ -109,8 +109,11 @@ def _server(host: str, port: int, application: Application) -> WSGIServer:
         ) from None
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
-        why = "is taken; leave --port out for a free one" if taken else f"cannot be had ({error.strerror})"
-        raise UsageError(f"dashboard: {host} port {port} {why}") from None
+        if taken:
+            why = "is taken; leave --port out for a free one"
+        else:
+            why = f"cannot be had ({error.strerror}); give an address of this machine, such as --host 127.0.0.1"
+        raise UsageError(f"dashboard: {_shown(host)} port {port} {why}") from None
 
 
 def _shown(host: str) -> str:

@@ -152,7 +152,7 @@ def _find(directory: Path, name: str) -> Path:
             raise UsageError(f"{path}: {error.strerror}; give a readable file") from None
         return path
     reason = f"neither {name} nor {name}.gz is there" if directory.is_dir() else "no such directory"
-    raise UsageError(f"{directory}: {reason}; give a directory with Fashion-MNIST's IDX files")
+    raise UsageError(f"data {directory}: {reason}; give a directory with Fashion-MNIST's IDX files")
 
 
 def _read(path: Path) -> bytes:

@@ -85,7 +85,8 @@ def explain(study: str, results: Sequence[Result], choices: Choices) -> Explanat
     ours = [result for result in timed if result.configuration.template == template]
     if fastest is None or len(ours) < FEWEST:
         raise UsageError(
-            f"study '{study}': {len(ours)} timed trials of one template explain nothing; at least {FEWEST} are needed"
+            f"study '{study}': {len(ours)} timed trials of one template explain nothing; at least {FEWEST} are needed, "
+            "so run it on"
         )
     shares = _importances(ours, choices)
     names = sorted(shares, key=lambda name: -shares[name])

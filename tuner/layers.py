@@ -9,10 +9,10 @@ Letters are the course's. In cuDNN's words: B = N, M = K, K = R = S, H_out = P, 
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields, replace
 
 from tuner.errors import UsageError
+from tuner.nearest import alternatives
 
 DEFAULT_NETWORK = "sp18"
 FULL_BATCH = 10_000
@@ -130,18 +130,31 @@ def find_layer(text: str, batch: int | None = None) -> ConvLayer:
         batch: Replaces the layer's B when given.
 
     Raises:
-        UsageError: No such layer (names the nearest), or a size is missing, unknown, or out of range.
+        UsageError: No such layer (names a near one), or a size is missing, unknown, or out of range.
     """
     layer = _custom(text) if "=" in text else _named(text)
     return layer if batch is None else layer.with_batch(batch)
 
 
+def is_layer(text: str) -> bool:
+    """Whether :func:`find_layer` takes this for a layer: one of its names, or sizes."""
+    return "=" in text or full_name(text) in LAYERS
+
+
+def full_name(text: str) -> str:
+    """Return a layer's name with its network: ``conv2`` is the default network's."""
+    return text if "/" in text else f"{DEFAULT_NETWORK}/{text}"
+
+
 def _named(text: str) -> ConvLayer:
-    name = text if "/" in text else f"{DEFAULT_NETWORK}/{text}"
+    name = full_name(text)
     if name in LAYERS:
         return LAYERS[name]
-    near = difflib.get_close_matches(name, LAYERS, n=1, cutoff=0.0)[0]
-    raise UsageError(f"layer '{text}' is unknown; did you mean '{near}'? there are: {', '.join(LAYERS)}")
+    short = [each.removeprefix(f"{DEFAULT_NETWORK}/") for each in LAYERS if each.startswith(DEFAULT_NETWORK)]
+    raise UsageError(
+        f"layer '{text}' is unknown; give one that `tune layers` lists, or sizes such as C=8,H=32,W=48,M=32,K=3; "
+        + alternatives(text, list(LAYERS), short)
+    )
 
 
 def _custom(text: str) -> ConvLayer:

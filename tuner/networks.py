@@ -13,6 +13,7 @@ from tuner.architectures import ARCHITECTURES, Architecture, Conv, Stage
 from tuner.dataset import Bytes, Dataset, resize_bilinear
 from tuner.errors import UsageError
 from tuner.layers import FULL_BATCH, LAYERS, ConvLayer
+from tuner.nearest import alternatives
 from tuner.reference import F32, float32_conv
 
 Ids = NDArray[np.int64]
@@ -56,7 +57,7 @@ def load_network(name: str) -> Network:
         UsageError: No such network, or its weight file is missing or damaged.
     """
     if name not in ARCHITECTURES:
-        raise UsageError(f"network '{name}' is unknown; there are: {', '.join(ARCHITECTURES)}")
+        raise UsageError(f"network '{name}' is unknown; {alternatives(name, list(ARCHITECTURES))}")
     return read_network(ARCHITECTURES[name], WEIGHTS / f"{name}.npz")
 
 

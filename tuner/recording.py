@@ -44,7 +44,7 @@ def record_study(handle: StudyHandle, only: Restriction, path: Path | None) -> t
 def check_recording(path: Path) -> None:
     """Refuse a name that ``tune simulate`` would not read."""
     if not path.name.endswith(SUFFIXES):
-        raise UsageError(f"recording {path}: give a name in .csv or .csv.gz")
+        raise UsageError(f"recording {path}: '{path.suffix}' is not a kind of recording; give a .csv or .csv.gz file")
 
 
 def _comments(handle: StudyHandle, only: Restriction, count: int) -> Iterator[str]:

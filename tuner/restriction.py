@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from tuner.errors import UsageError
+from tuner.nearest import alternatives
 from tuner.space import Space, TemplateSpace
 from tuner.templates import Choice, Configuration
 
@@ -42,7 +43,7 @@ class Restriction:
             if not equals:
                 raise UsageError(f"--only '{part}': write NAME=CHOICE,CHOICE, as in TILE_W=1,2,4")
             if name not in choices:
-                raise UsageError(f"--only {part}: no parameter '{name}'; there are: {', '.join(choices)}")
+                raise UsageError(f"--only {part}: no parameter '{name}'; {alternatives(name, list(choices))}")
             if name in allowed:
                 raise UsageError(f"--only {part}: {name} is given twice; name all its choices at once")
             allowed[name] = _chosen(part, given, choices[name])

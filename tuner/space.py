@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
-from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate, Parameter, Values
+from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate, Parameter
+from tuner.values import Values
 
 Indices = npt.NDArray[np.uint8]
 
@@ -110,7 +111,9 @@ def enumerate_template(template: KernelTemplate, layer: ConvLayer, limits: Devic
             rows = rows[keep]
         waiting = waiting_still
     if waiting:
-        raise UsageError(f"template {template.name}: constraint '{waiting[0].name}' reads an undeclared parameter")
+        raise UsageError(
+            f"template {template.name}: constraint '{waiting[0].name}' reads an undeclared parameter; declare it"
+        )
     return TemplateSpace(template=template, layer=layer, limits=limits, rows=rows, dropped=dropped)
 
 

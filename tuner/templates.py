@@ -13,21 +13,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import runpy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
+from tuner.sources import with_includes
+from tuner.values import Values
 
 Choice = int | str
 Dialect = str
 CUDA: Dialect = "cuda"
 OPENCL: Dialect = "opencl"
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)
 _SHAPE = re.compile(r"(\d+)x(\d+)")
 
 
@@ -63,24 +63,6 @@ class Launch:
     shared_bytes: int = 0
 
 
-class Values:
-    """Parameter values as attributes: scalars of one configuration, or NumPy columns of many.
-
-    A parameter whose choices read ``32x8`` adds two numbers: ``BLOCK_SHAPE`` gives ``BLOCK_X`` and ``BLOCK_Y``.
-    """
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
 Predicate = Callable[[Any, ConvLayer, DeviceLimits], Any]
 
 
@@ -105,7 +87,9 @@ class Parameter:
             raise UsageError(f"parameter {self.name}: a choice is given twice in {self.choices}; give each once")
         for choice in self.choices:
             if isinstance(choice, bool) or not isinstance(choice, int | str):
-                raise UsageError(f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word")
+                raise UsageError(
+                    f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word; give one of these"
+                )
 
     @property
     def is_shape(self) -> bool:
@@ -180,7 +164,7 @@ class KernelTemplate:
         if not names:
             raise UsageError(f"template {self.name}: no parameters; declare at least one")
         if len(set(names)) != len(names):
-            raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}")
+            raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}; keep one")
         for baseline in self.baselines:
             self.configuration(baseline.values)
 
@@ -192,13 +176,16 @@ class KernelTemplate:
         """
         unknown = set(values) - {parameter.name for parameter in self.parameters}
         if unknown:
-            raise UsageError(f"template {self.name}: no parameter {', '.join(sorted(unknown))}")
+            raise UsageError(
+                f"template {self.name}: no parameter {', '.join(sorted(unknown))}; there are: "
+                + ", ".join(parameter.name for parameter in self.parameters)
+            )
         chosen = []
         for parameter in self.parameters:
             value = values.get(parameter.name, parameter.choices[0])
             if value not in parameter.choices:
                 allowed = ", ".join(map(str, parameter.choices))
-                raise UsageError(f"template {self.name}: {parameter.name}={value} is not among {allowed}")
+                raise UsageError(f"template {self.name}: {parameter.name}={value} is no choice; there are: {allowed}")
             chosen.append((parameter.name, value))
         return Configuration(template=self.name, values=tuple(chosen))
 
@@ -225,45 +212,6 @@ class KernelTemplate:
         return hashlib.sha256(json.dumps([self.name, declared]).encode()).hexdigest()
 
 
-def template_folder() -> Path:
-    """Return the folder of the built-in templates: inside the installed package, or beside it in a checkout."""
-    installed = Path(__file__).with_name("kernel_templates")
-    return installed if installed.is_dir() else Path(__file__).parent.with_name("kernel_templates")
-
-
-def builtin_templates() -> dict[str, KernelTemplate]:
-    """Load every template of the product, by name."""
-    return {path.stem: load_template(path) for path in _sources(template_folder())}
-
-
-def _sources(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.glob("*.py")) if path.with_suffix(".cu").exists())
-
-
-def load_template(path: Path) -> KernelTemplate:
-    """Load ``path`` (a .py file with a ``TEMPLATE``) and the .cu file beside it.
-
-    Raises:
-        UsageError: A file is missing or unreadable, has a syntax error, or declares something impossible; one line
-            that names the file.
-    """
-    path = path.with_suffix(".py")
-    for needed in (path, path.with_suffix(".cu")):
-        if not needed.is_file():
-            raise UsageError(f"template {path}: there is no file {needed}; a template is NAME.py beside NAME.cu")
-    try:
-        declared = runpy.run_path(str(path)).get("TEMPLATE")
-    except SyntaxError as error:
-        raise UsageError(f"template {path}:{error.lineno}: {error.msg}") from None
-    except UsageError as error:
-        raise UsageError(f"template {path}: {error}") from None
-    except Exception as error:
-        raise UsageError(f"template {path}: {type(error).__name__}: {error}") from None
-    if not isinstance(declared, KernelTemplate):
-        raise UsageError(f"template {path}: no TEMPLATE of type KernelTemplate; assign one at the end of the file")
-    return declared
-
-
 def read_source(python_file: str) -> str:
     """Read the .cu beside a template's .py: ``source=read_source(__file__)``.
 
@@ -272,16 +220,4 @@ def read_source(python_file: str) -> str:
     Raises:
         UsageError: An included file is missing, or includes itself.
     """
-    return _with_includes(Path(python_file).with_suffix(".cu"), ())
-
-
-def _with_includes(path: Path, inside: tuple[Path, ...]) -> str:
-    if path in inside:
-        raise UsageError(f"source {path} includes itself; remove the circle")
-    if not path.is_file():
-        raise UsageError(f"source {inside[-1] if inside else path}: there is no file {path}")
-
-    def included(match: re.Match[str]) -> str:
-        return _with_includes(path.parent / match[1], (*inside, path))
-
-    return _INCLUDE.sub(included, path.read_text(encoding="utf-8"))
+    return with_includes(Path(python_file).with_suffix(".cu"))

@@ -21,9 +21,14 @@ EXPLAINED = (
 
 
 @click.command()
-@click.option("--layer", required=True, metavar="NAME|SIZES", help="conv2, fa18/conv2, or C=8,H=32,W=48,M=32,K=3.")
+@click.option(
+    "--layer",
+    required=True,
+    metavar="NAME|SIZES|STUDY",
+    help="conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3, or a study as tune show names it.",
+)
 @options.device
-@click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run.")
+@click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run, or the study's.")
 @options.precision
 @click.option("--compile", "compiled", is_flag=True, help="Also torch.compile max-autotune; takes minutes.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Write the bars as .svg or .png.")
@@ -37,6 +42,7 @@ def compare(**given: Any) -> None:
     All in one run, interleaved, each launch from a cold cache, every output checked. cuDNN runs through PyTorch where
     it is installed, on inputs that already lie on the device in its format and precision.
     """
+    from tuner.cli.compare_json import comparison_json
     from tuner.cli.text import print_json
     from tuner.comparing import compare as run_comparison
 
@@ -54,6 +60,12 @@ def compare(**given: Any) -> None:
 
 
 def _asked(given: dict[str, Any]) -> CompareOptions:
+    from tuner.layers import is_layer
+
+    return _of_layer(given) if is_layer(given["layer"]) else _of_study(given)
+
+
+def _of_layer(given: dict[str, Any]) -> CompareOptions:
     from tuner.comparing import CompareOptions
     from tuner.devices import check_name, resolve
     from tuner.layers import find_layer
@@ -63,13 +75,42 @@ def _asked(given: dict[str, Any]) -> CompareOptions:
     device = resolve(check_name(given["device"]))
     if given["batch"] is None and "B=" not in given["layer"]:
         layer = layer.with_batch(default_batch(layer, device))
+    precision = options.checked_precision(given["precision"])
+    return CompareOptions(layer=layer, device=device, precision=precision, **_rest(given))
+
+
+def _of_study(given: dict[str, Any]) -> CompareOptions:
+    """Compare a study's winner, or that of its layer at another batch or precision, where it was measured."""
+    from tuner.comparing import CompareOptions
+    from tuner.comparing.finding import study_named
+    from tuner.devices import check_name, resolve
+
+    device = check_name(given["device"])
+    handle = study_named(given["layer"], given["storage"])
+    batch, precision = given["batch"], given["precision"]
+    if not _is_given("precision"):
+        precision = handle.key.precision
+    layer = handle.layer if batch is None else handle.layer.with_batch(batch)
+    is_its_own = (layer.B, precision) == (handle.layer.B, handle.key.precision)
     return CompareOptions(
         layer=layer,
-        device=device,
-        precision=options.checked_precision(given["precision"]),
-        templates=options.chosen_templates(given["templates"]),
-        **{name: given[name] for name in ("storage", "compiled", "data")},
+        device=handle.environment.device if device == "auto" else resolve(device),
+        precision=options.checked_precision(precision),
+        study=handle.name if is_its_own else None,
+        **_rest(given),
     )
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not click.core.ParameterSource.DEFAULT
+
+
+def _rest(given: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "templates": options.chosen_templates(given["templates"]),
+        **{name: given[name] for name in ("storage", "compiled", "data")},
+    }
 
 
 def _print(done: Comparison) -> None:
@@ -137,8 +178,10 @@ def _check_plot(path: Path) -> None:
         raise UsageError(f"--plot {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
     if path.suffix == ".png" and find_spec("matplotlib") is None:
         raise UsageError(f"--plot {path}: PNG needs matplotlib; pip install matplotlib, or give a .svg file")
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"--plot {path}: there is no such folder to write a file in; give another path")
+    if path.is_dir():
+        raise UsageError(f"--plot {path}: a folder is there; give another path")
+    if not path.parent.is_dir():
+        raise UsageError(f"--plot {path}: folder {path.parent} does not exist; create it or give another path")
 
 
 def _write_plot(path: Path, done: Comparison) -> None:
@@ -155,50 +198,6 @@ def _write_plot(path: Path, done: Comparison) -> None:
     except OSError as error:
         raise StorageError(f"--plot {path}: {error.strerror}; the figures above are all there is") from None
     click.echo(f"wrote {path}", err=True)
-
-
-def comparison_json(done: Comparison) -> dict[str, Any]:
-    """Return a comparison as plain data; times carry ``_ms``."""
-    machine = done.environment
-    return {
-        "layer": done.layer.name,
-        "batch": done.layer.B,
-        "precision": done.precision,
-        "device": machine.device,
-        "device_model": machine.model,
-        "driver": machine.driver,
-        "pytorch": done.pytorch or None,
-        "study": done.study,
-        "trial": done.trial,
-        "floor_ms": 1e3 * done.roof.seconds if done.roof else None,
-        "wall": done.roof.wall if done.roof else None,
-        "own_floor_ms": 1e3 * done.own_roof.seconds if done.own_roof else None,
-        "own_wall": done.own_roof.wall if done.own_roof else None,
-        "rows": [_row_json(row, done) for row in done.rows],
-        "notes": list(done.notes),
-    }
-
-
-def _row_json(row: Row, done: Comparison) -> dict[str, Any]:
-    timed, against = row.measurement, row.ratio
-    return {
-        "name": row.name,
-        "precision": row.precision,
-        "layout": row.layout or "NCHW",
-        "configuration": row.configuration.as_dict() if row.configuration else None,
-        "template": row.configuration.template if row.configuration else None,
-        "median_ms": 1e3 * timed.median if timed else None,
-        "interval_ms": [1e3 * end for end in timed.interval] if timed else None,
-        "samples_ms": [1e3 * sample for sample in timed.samples] if timed else [],
-        "share_of_floor": done.roof.share(timed.median) if done.roof and timed else None,
-        "ratio_to_ours": 1.0 if row is done.ours else against.median if against else None,
-        "ratio_interval": list(against.interval) if against else None,
-        "max_error": row.max_error,
-        "relative_error": row.relative_error,
-        "tolerance": row.tolerance,
-        "within_tolerance": row.holds,
-        "failure": row.failure or None,
-    }
 
 
 COMMANDS = (compare,)

@@ -10,6 +10,8 @@ import click
 from tuner.cli import options
 from tuner.errors import UsageError
 
+FOUND = 25  # the column where doctor says what it found
+
 
 @click.command()
 @click.option("--ceilings", is_flag=True, help="Measure the device's memory and arithmetic peaks once; then show them.")
@@ -18,7 +20,7 @@ from tuner.errors import UsageError
 @options.as_json
 def doctor(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
     """Report devices, toolkit, driver and versions, what is missing, and the line that mends it."""
-    from tuner.cli.text import print_json
+    from tuner.cli.text import echo_wrapped, print_json
     from tuner.doctor import examine
 
     if again and not ceilings:
@@ -34,9 +36,9 @@ def doctor(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
         print_json([finding.as_dict() for finding in findings])
         return
     for finding in findings:
-        click.echo(f"{'ok  ' if finding.ok else 'miss'}  {finding.subject:<18} {finding.found}")
+        echo_wrapped(f"{'ok  ' if finding.ok else 'miss'}  {finding.subject:<18} {finding.found}", FOUND)
         if finding.remedy:
-            click.echo(f"      {'':<18} {finding.remedy}")
+            echo_wrapped(" " * FOUND + finding.remedy, FOUND)
 
 
 @click.command()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from tuner.errors import UsageError
+from tuner.nearest import alternatives
 
 if TYPE_CHECKING:
     from tuner.reference import Precision
@@ -78,7 +79,7 @@ def checked_precision(name: str) -> Precision:
 
 def chosen_templates(names: tuple[str, ...]) -> tuple[KernelTemplate, ...]:
     """Return the named templates, built-in or by path; all built-in ones for no names."""
-    from tuner.templates import builtin_templates, load_template
+    from tuner.loading import builtin_templates, load_template
 
     known = builtin_templates()
     if not names:
@@ -92,5 +93,5 @@ def _is_path(name: str) -> bool:
 
 def _known(name: str, known: dict[str, KernelTemplate]) -> KernelTemplate:
     if name not in known:
-        raise UsageError(f"template '{name}' is unknown; there are: {', '.join(known)}; or give the path of a .py file")
+        raise UsageError(f"template '{name}' is unknown; give a name or a .py file; {alternatives(name, list(known))}")
     return known[name]

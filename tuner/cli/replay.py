@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import click
 
 from tuner.cache import write_whole
 from tuner.cli.report import resources_line
-from tuner.cli.text import milliseconds
+from tuner.cli.text import echo_wrapped, milliseconds
 from tuner.conditions import describe
 from tuner.errors import Rejected, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of
@@ -51,13 +52,13 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
     if asked.profile:
         _check_profiler(handle)
     template = template_of(result, templates)
-    click.echo(f"trial {asked.trial}: {result.configuration}")
+    echo_wrapped(f"trial {asked.trial}: {result.configuration}")
     click.echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
         rendered = render(template, result.configuration, spec.layer, worker.facts.limits.dialect)
         _keep(rendered, asked.keep_source)
         launch = rendered.launch
-        click.echo(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
+        echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
         compiled = _compile(worker, rendered)
         verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
         _print(verdict, replace(verdict.resources, spill_bytes=compiled.spill_bytes))
@@ -68,8 +69,9 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
 def _check_profiler(handle: StudyHandle) -> None:
     from tuner.profiling import find_ncu
 
+    device = handle.environment.device
     if handle.environment.kind != "cuda":
-        raise UsageError(f"replay --profile: ncu reads NVIDIA GPUs, this study ran on {handle.environment.device}")
+        raise UsageError(f"replay --profile: ncu reads NVIDIA GPUs, this study ran on {device}; leave it out")
     find_ncu()
 
 
@@ -86,9 +88,13 @@ def _result(handle: StudyHandle, trial: int) -> Result:
     results = handle.numbered()
     if trial not in results:
         raise UsageError(
-            f"study '{handle.name}': no trial {trial}; it has {len(results)}, up to {max(results, default=0)}"
+            f"study '{handle.name}': no trial {trial}; {_range(results)}; tune show '{handle.name}' lists the best"
         )
     return results[trial]
+
+
+def _range(numbers: Collection[int]) -> str:
+    return f"it has {len(numbers):,}, from {min(numbers)} to {max(numbers)}" if numbers else "it has none yet"
 
 
 def _keep(rendered: Rendered, path: Path | None) -> None:
@@ -98,7 +104,7 @@ def _keep(rendered: Rendered, path: Path | None) -> None:
         write_whole(path, rendered.source.encode())
     except OSError as error:
         raise UsageError(f"source {path}: {error.strerror}; give a file in a folder you may write") from None
-    click.echo(f"source written to {path}")
+    echo_wrapped(f"source written to {path}")
 
 
 def _compile(worker: Worker, rendered: Rendered) -> Compiled:
@@ -113,16 +119,19 @@ def _compile(worker: Worker, rendered: Rendered) -> Compiled:
 
 
 def _print(verdict: Verdict, used: Resources) -> None:
-    click.echo(f"now: {verdict.outcome}" + (f": {verdict.text}" if verdict.text else ""))
+    message, _, log = verdict.text.partition("\n")
+    echo_wrapped(f"now: {verdict.outcome}" + (f": {message}" if message else ""))
+    if log:
+        click.echo(log)
     if verdict.measurement is None:
         return
     measured = verdict.measurement
     low, high = measured.interval
-    click.echo(
+    echo_wrapped(
         f"{milliseconds(measured.median)} ms, 95% interval {milliseconds(low)} to {milliseconds(high)}, "
         f"{len(measured.samples)} samples; largest error {verdict.max_error:.3g}"
     )
-    click.echo(resources_line(used))
+    echo_wrapped(resources_line(used))
     if state := describe(measured.telemetry):
-        click.echo(f"measured at {state}")
-    click.echo("samples, ms: " + " ".join(milliseconds(sample) for sample in measured.samples))
+        echo_wrapped(f"measured at {state}")
+    echo_wrapped("samples, ms: " + " ".join(milliseconds(sample) for sample in measured.samples))

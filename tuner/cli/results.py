@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--failures", is_flag=True, help="Show the trials that failed, with their full text.")
 @click.option(
     "--top",
-    type=click.IntRange(min=1),
+    type=int,
     default=10,
     show_default=True,
     metavar="N",
@@ -39,6 +39,8 @@ def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> N
     from tuner.storage import Store
     from tuner.tuning.progress import stored_progress
 
+    if top < 1:
+        raise UsageError(f"--top {top}: nothing could be shown; give a number above 0")
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
         results = handle.numbered()
@@ -62,7 +64,7 @@ def _explained(handle: StudyHandle, results: list[Result]) -> Explanation:
 
 
 def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Result]) -> dict[str, Any]:
-    from tuner.cli.report import result_json
+    from tuner.cli.report_json import result_json
 
     numbered = [{"trial": number, **result_json(each, progress)} for number, each in results.items()]
     return {"study": handle.name, "layer": progress.layer.name, "outcomes": handle.counts(), "trials": numbered}
@@ -125,7 +127,7 @@ def _show_failures(handle: StudyHandle, results: dict[int, Result]) -> None:
 @options.as_json
 def best(study: str, storage: str, as_json: bool) -> None:
     """Print the verified best configuration of a study."""
-    from tuner.cli.report import result_json
+    from tuner.cli.report_json import result_json
     from tuner.cli.text import echo_wrapped, milliseconds, print_json, spread
     from tuner.exporting import verified_best
     from tuner.storage import Store

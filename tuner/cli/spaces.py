@@ -12,7 +12,7 @@ from tuner.cli import options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tuner.search.simulate import Curve, Summary
+    from tuner.search.scores import Curve, Summary
 
 
 @click.command()
@@ -36,7 +36,8 @@ def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile
     from tuner.search.curves import check_plot, write_plot
     from tuner.search.recorded import load_recorded
     from tuner.search.samplers import SAMPLERS
-    from tuner.search.simulate import Plan, follow, table
+    from tuner.search.scores import table
+    from tuner.search.simulate import Plan, follow
 
     if plot is not None:
         check_plot(plot)

@@ -69,11 +69,12 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def echo_wrapped(text: str) -> None:
+def echo_wrapped(text: str, indent: int = 2) -> None:
     """Print a paragraph, 80 columns wide, its further lines indented; words are never broken."""
     import textwrap
 
-    click.echo(textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+    further = " " * indent
+    click.echo(textwrap.fill(text, 80, subsequent_indent=further, break_long_words=False, break_on_hyphens=False))
 
 
 def plural(count: int, noun: str) -> str:

@@ -51,7 +51,8 @@ def run(**given: Any) -> int:
     """
     from tuner.cli.explain import explain_study, explanation_part, print_explanation
     from tuner.cli.live import observer
-    from tuner.cli.report import print_report, report_json
+    from tuner.cli.report import print_report
+    from tuner.cli.report_json import report_json
     from tuner.cli.text import print_json
     from tuner.tuning import tune
 
@@ -106,10 +107,11 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
 
 
 def _sampler(name: str | None) -> str:
+    from tuner.nearest import alternatives
     from tuner.search.samplers import SAMPLERS
 
     if name is not None and name not in SAMPLERS:
-        raise UsageError(f"sampler '{name}' is unknown; there are: {', '.join(SAMPLERS)}")
+        raise UsageError(f"sampler '{name}' is unknown; {alternatives(name, SAMPLERS)}")
     return name or SAMPLERS[0]
 
 

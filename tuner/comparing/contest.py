@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tuner.comparing.entries import task_of, verdicts_of
 from tuner.comparing.finding import FINAL_2017, NAIVE, Found, baseline, best_found, fittest
+from tuner.comparing.options import CompareOptions
 from tuner.comparing.our_side import Handed, hand_over, sample
 from tuner.comparing.rounds import Entrant, ratio, run_rounds
 from tuner.comparing.rows import Comparison, Row, Variant, variants
@@ -21,12 +21,10 @@ from tuner.comparing.torch_process import TorchProcess, installed
 from tuner.comparing.torch_side import TorchSpec
 from tuner.errors import TunerError
 from tuner.exporting import template_of
-from tuner.layers import ConvLayer
 from tuner.protocol import BenchSpec, Verdict
-from tuner.reference import Precision
 from tuner.results import OK, Measurement, Result
 from tuner.roofline import operands_of, roof
-from tuner.templates import Configuration, KernelTemplate
+from tuner.templates import Configuration
 from tuner.worker import Worker
 
 OURS = "tuner's best"
@@ -34,24 +32,6 @@ CUDNN = "cuDNN (PyTorch)"
 NO_TORCH = "PyTorch is not installed; pip install torch"
 NO_DEVICE = "PyTorch runs on NVIDIA GPUs and CPUs, not on this device"
 Says = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
-    """What to compare.
-
-    Attributes:
-        device: A resolved device name.
-        compiled: Also by ``torch.compile``'s autotuner.
-    """
-
-    layer: ConvLayer
-    device: str
-    storage: str
-    templates: tuple[KernelTemplate, ...]
-    precision: Precision = "fp32"
-    compiled: bool = False
-    data: Path | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +70,7 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         TunerError: The store has no verified configuration, or it fails now.
         UsageError: The device is not here.
     """
-    found = best_found(asked.storage, asked.layer, asked.precision, asked.device, asked.templates)
+    found = best_found(asked)
     spec = BenchSpec(device=asked.device, layer=asked.layer, precision=asked.precision, data=asked.data)
     with ExitStack() as stack:
         says("preparing the device: inputs and reference")

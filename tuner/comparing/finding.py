@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tuner.comparing.options import CompareOptions
 from tuner.errors import TunerError
-from tuner.layers import ConvLayer
-from tuner.reference import Precision
-from tuner.results import Environment, Result
+from tuner.layers import ConvLayer, find_layer
+from tuner.loading import builtin_templates
+from tuner.results import Environment, Result, StudyKey
 from tuner.storage import Store, StudyHandle
 from tuner.storage.location import find_location
 from tuner.storage.notes import run_command
-from tuner.templates import Configuration, DeviceLimits, KernelTemplate, builtin_templates
+from tuner.templates import Configuration, DeviceLimits, KernelTemplate
 
 NAIVE, FINAL_2017 = "naive 32x32 (B,M,1)", "2017 final kernel"
 
@@ -26,9 +27,21 @@ class Found:
     result: Result
 
 
-def best_found(
-    storage: str, layer: ConvLayer, precision: Precision, device: str, templates: tuple[KernelTemplate, ...]
-) -> list[Found]:
+def study_named(text: str, storage: str) -> StudyHandle:
+    """Find a study by any name that ``tune show`` takes.
+
+    Raises:
+        UsageError: It is neither the name of a study nor, while there is no store, of a layer.
+        StorageError: The store cannot be read.
+    """
+    path = find_location(storage).path
+    if path is not None and not path.exists():
+        find_layer(text)
+    with Store.open(storage, create=False) as store:
+        return store.find_study(text)
+
+
+def best_found(asked: CompareOptions) -> list[Found]:
     """Return the verified winners of every study of this layer, batch, precision and kind of device, fastest first.
 
     Raises:
@@ -36,18 +49,21 @@ def best_found(
         UsageError, StorageError: The store cannot be read.
     """
     found: list[Found] = []
-    path = find_location(storage).path
+    path = find_location(asked.storage).path
     if path is None or path.exists():
-        with Store.open(storage, create=False) as store:
+        with Store.open(asked.storage, create=False) as store:
             for summary in store.studies():
-                key = summary.key
-                same = key.layer == layer.name and key.shape == _shape(layer) and key.precision == precision
-                if same and key.device_kind == _kind(device, key.device_kind):
-                    found += _winner(store.find_study(summary.name), templates)
+                if asked.study in (None, summary.name) and _is_asked(summary.key, asked):
+                    found += _winner(store.find_study(summary.name), asked.templates)
     if not found:
-        wanted = run_command(layer, device, precision)
-        raise TunerError(f"{storage} has no verified trial of {layer.name} to compare; {wanted} makes one")
+        wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
+        raise TunerError(f"{asked.storage} has no verified trial of {name} to compare; {wanted} makes one")
     return sorted(found, key=lambda each: each.result.seconds)
+
+
+def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:
+    same = key.layer == asked.layer.name and key.shape == _shape(asked.layer) and key.precision == asked.precision
+    return same and key.device_kind == _kind(asked.device, key.device_kind)
 
 
 def _shape(layer: ConvLayer) -> tuple[int, int, int, int, int, int]:

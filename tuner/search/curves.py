@@ -14,7 +14,7 @@ import numpy as np
 from tuner.cache import write_whole
 from tuner.errors import UsageError
 from tuner.search.candidates import Floats
-from tuner.search.simulate import Curve
+from tuner.search.scores import Curve
 
 WIDTH, HEIGHT = 760, 420  # of the drawing, in SVG units
 LEFT, TOP, RIGHT, BOTTOM = 60, 40, 520, 370  # of its frame; names stand to the right of it
@@ -56,11 +56,13 @@ def check_plot(path: Path) -> None:
         UsageError: Another suffix than .svg or .png, a folder that is not there, or a PNG without matplotlib.
     """
     if path.suffix not in SUFFIXES:
-        raise UsageError(f"plot {path}: '{path.suffix}' is no kind of plot here; give a name in .svg or .png")
+        raise UsageError(f"--plot {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"plot {path}: folder {path.parent} does not exist; make it first")
+        raise UsageError(f"--plot {path}: folder {path.parent} does not exist; create it or give another path")
+    if path.is_dir():
+        raise UsageError(f"--plot {path}: a folder is there; give another path")
     if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
-        raise UsageError(f"plot {path}: PNG needs matplotlib, which is not installed; give a name in .svg")
+        raise UsageError(f"--plot {path}: PNG needs matplotlib; pip install matplotlib, or give a .svg file")
 
 
 def write_plot(path: Path, title: str, curves: Mapping[str, Sequence[Curve]]) -> None:
@@ -77,7 +79,7 @@ def write_plot(path: Path, title: str, curves: Mapping[str, Sequence[Curve]]) ->
         else:
             write_whole(path, svg(title, bands).encode())
     except OSError as error:
-        raise UsageError(f"plot {path}: {error.strerror}; give a file in a folder you may write") from None
+        raise UsageError(f"--plot {path}: {error.strerror}; give a file in a folder you may write") from None
 
 
 def svg(title: str, bands: Mapping[str, Band]) -> str:

@@ -42,7 +42,10 @@ def from_json(text: str, path: Path) -> Iterator[Record]:
         try:
             content = json.loads(text.rstrip().rstrip(",") + "}}")  # a cache file that was never closed
         except ValueError as error:
-            raise UsageError(f"recorded space {path}: neither CSV nor JSON: {error}") from None
+            raise UsageError(
+                f"recorded space {path}: not JSON ({error}), and not named .csv or .csv.gz; give a recording, as "
+                "`tune record` writes one"
+            ) from None
     match content:
         case {"cache": dict(cache), "tune_params_keys": list(names)}:
             return _from_cache(cache, names)

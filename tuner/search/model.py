@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.search.candidates import Candidates, Floats, Indices
-from tuner.search.gp import JITTER, Kernel, Prior
+from tuner.search.evidence import JITTER
+from tuner.search.gp import Kernel, Prior
 from tuner.search.scale import Scale
 from tuner.search.surrogate import one_thread
 

@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from tuner.search.bounds import Flags, raised
 from tuner.search.candidates import Floats, Rows
-from tuner.search.gp import JITTER, Kernel
+from tuner.search.evidence import JITTER
+from tuner.search.gp import Kernel
 
 SINGLE = np.float32  # of what is kept for every row of the pool
 Singles = npt.NDArray[np.float32]

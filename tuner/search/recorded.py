@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -79,14 +80,23 @@ def load_recorded(path: Path) -> Recorded:
     try:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UsageError(f"recorded space {path}: cannot be read: {error}") from None
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise UsageError(
+            f"recorded space {path}: cannot be read ({_reason(error)}); give a recording, as `tune record` writes one"
+        ) from None
     stem = path.name.removesuffix(".gz")
     records = _from_csv(text) if stem.endswith(".csv") else from_json(text, path)
     try:
         return _assemble(stem.rsplit(".", 1)[0], list(records))
     except UsageError as error:
         raise UsageError(f"recorded space {path}: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return why a file cannot be read, without its name."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start:,} is not UTF-8"
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _from_csv(text: str) -> Iterator[Record]:
@@ -134,7 +144,7 @@ def _value(text: str) -> Value:
 
 def _assemble(name: str, records: list[Record]) -> Recorded:
     if not records:
-        raise UsageError("no configurations")
+        raise UsageError("no configurations; give a recording of at least one")
     names = [parameter for parameter, _ in records[0].values]
     known: dict[tuple[tuple[str, Value | None], ...], str] = {}
     for record in records:

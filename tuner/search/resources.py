@@ -16,7 +16,8 @@ import numpy as np
 
 from tuner.results import Resources
 from tuner.search.candidates import Candidates, Floats
-from tuner.search.gp import JITTER, Kernel, Prior
+from tuner.search.evidence import JITTER
+from tuner.search.gp import Kernel, Prior
 from tuner.search.surrogate import one_thread
 from tuner.templates import Configuration, DeviceLimits, Launch
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
+from tuner.nearest import alternatives
 from tuner.search.candidates import Candidates, Indices
 
 SAMPLERS: Final = ("surrogate", "tpe", "anneal", "random", "grid")
@@ -46,8 +47,12 @@ class Sampler(Protocol):
         """End what works for this sampler."""
 
 
-class Ledger:
-    """What every sampler keeps: which rows are taken and which of them still owe a result."""
+class PoolSampler:
+    """Samples a finite pool without replacement: keeps which rows are taken, and which of them still owe a result.
+
+    Source:
+        Settles, "Active Learning Literature Survey", 2009 (pool-based sampling).
+    """
 
     def __init__(self, candidates: Candidates, seed: int) -> None:
         self.candidates = candidates
@@ -116,11 +121,14 @@ class Ledger:
         return np.flatnonzero(~self.taken)
 
 
-class RandomSampler(Ledger):
+Ledger = PoolSampler  # its name in surrogate.py
+
+
+class RandomSampler(PoolSampler):
     """Each unseen row with equal probability."""
 
 
-class GridSampler(Ledger):
+class GridSampler(PoolSampler):
     """All rows by golden-ratio strides through their lexicographic order: spread wherever it stops.
 
     The order does not depend on the seed.
@@ -159,4 +167,4 @@ def make_sampler(name: str, candidates: Candidates, seed: int, hurried: bool = F
             from tuner.search.surrogate import HURRIED, SurrogateSampler
 
             return SurrogateSampler(candidates, seed, HURRIED if hurried and len(candidates) > ALL else None)
-    raise UsageError(f"no sampler '{name}'; there are {', '.join(SAMPLERS)}")
+    raise UsageError(f"sampler '{name}' is unknown; {alternatives(name, SAMPLERS)}")

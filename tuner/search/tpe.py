@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.search.candidates import ABSENT, Candidates, Rows
-from tuner.search.samplers import Ledger
+from tuner.search.samplers import PoolSampler
 
 if TYPE_CHECKING:
     import optuna
@@ -18,7 +18,7 @@ RETRIES = 10
 TEMPLATE = "template"
 
 
-class TpeSampler(Ledger):
+class TpeSampler(PoolSampler):
     """TPE over categorical parameters in a study in memory; the parameters of one template exist only under it.
 
     A draw that is invalid or taken costs no evaluation: it is repeated a few times, then the nearest free

@@ -12,7 +12,7 @@ import numpy as np
 from tuner.search.candidates import ABSENT, Candidates, Rows
 from tuner.search.guide import Guide
 from tuner.search.model import Known
-from tuner.search.samplers import Ledger, Sampler, make_sampler
+from tuner.search.samplers import PoolSampler, Sampler, make_sampler
 from tuner.search.surrogate import SurrogateSampler
 
 FEWEST = 10  # results a donor needs
@@ -21,7 +21,7 @@ FEWEST = 10  # results a donor needs
 class WarmSampler:
     """Serves proposals of ``inner``, and of a guided surrogate as often as its donor is probably of use."""
 
-    def __init__(self, inner: Ledger, guided: SurrogateSampler, guide: Guide) -> None:
+    def __init__(self, inner: PoolSampler, guided: SurrogateSampler, guide: Guide) -> None:
         self.inner, self._guided, self._guide = inner, guided, guide
 
     @property
@@ -62,7 +62,7 @@ def begun(name: str, candidates: Candidates, seed: int, donor: Known | None) -> 
 
 def warmed(inner: Sampler, donor: Known, seed: int) -> Sampler:
     """Return ``inner``, to which nothing was said yet, with a donor's results to begin with."""
-    assert isinstance(inner, Ledger)  # as all our samplers are
+    assert isinstance(inner, PoolSampler)  # as all our samplers are
     guide = Guide(inner.candidates, donor)
     settings = inner.settings if isinstance(inner, SurrogateSampler) else None
     guided = SurrogateSampler(inner.candidates, seed, settings, guide)

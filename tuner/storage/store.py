@@ -106,7 +106,7 @@ class Store:
         """Find a study by its exact name, Optuna's id, its layer (the newest one) or an unambiguous start of its name.
 
         Raises:
-            UsageError: No such study (names the nearest and lists all), or several.
+            UsageError: No such study (names a near one, or lists them), or several.
         """
         with self.database.reading() as session:
             rows = list(session.scalars(select(StudyRow).order_by(StudyRow.created)))

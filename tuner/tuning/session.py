@@ -32,7 +32,11 @@ def tune(options: RunOptions, observer: Observer) -> Report:
     with Worker(options.spec, options.trial_timeout) as worker:
         space = enumerate_space(options.templates, options.layer, worker.facts.limits)
         if not len(space):
-            raise UsageError(f"layer {options.layer.name}: no template has a valid configuration on {options.device}")
+            names = ", ".join(each.name for each in options.templates)
+            raise UsageError(
+                f"layer {options.layer.name}: no valid configuration of {names} on {options.device}; give another "
+                "--template or --device"
+            )
         searched = options.only.of(space)
         with Store.open(options.storage) as store:
             donor = find_donor(store, study_key(space, options.spec, worker.facts), searched, options)

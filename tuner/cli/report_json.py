@@ -1,0 +1,98 @@
+"""The end of a run and its results as plain data, for ``--json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tuner.results import Result
+from tuner.tuning import Progress, Report
+from tuner.tuning.foresight import Foreseen
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """Return the report as plain data; times in milliseconds carry ``_ms``, others are seconds."""
+    progress = report.progress
+    return {
+        "study": progress.study,
+        "layer": progress.layer.name,
+        "device": progress.environment.device,
+        "device_model": progress.environment.model,
+        "reason": report.reason,
+        "trials": progress.done,
+        "reused": progress.reused,
+        "known_before": progress.known,
+        "valid_configurations": progress.space,
+        "floor_ms": None if progress.floor is None else 1e3 * progress.floor.seconds,
+        "wall": None if progress.floor is None else progress.floor.wall,
+        "naive_ms": None if progress.naive is None else 1e3 * progress.naive,
+        "best": [
+            {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, progress)}
+            for each in report.best
+        ],
+        "tolerance": report.tolerance,
+        "agreement": asdict(report.agreement) if report.agreement else None,
+        "baselines": [result_json(result, progress) for result in report.baselines],
+        "outcomes": dict(progress.outcomes),
+        "foreseen": foreseen_json(report.foreseen, report.winner),
+        "health": list(report.health),
+        "stopped": list(report.stopped),
+        "seconds": {
+            "total": report.costs.total,
+            "prepare": report.costs.prepare,
+            "compile_wait": report.costs.compile_wait,
+            "load": report.costs.load,
+            "check": report.costs.check,
+            "measure": report.costs.measure,
+            "finals": report.costs.finals,
+            "tuner": report.costs.tuner,
+        },
+    }
+
+
+def result_json(result: Result, progress: Progress) -> dict[str, Any]:
+    """Return one result as plain data."""
+    plain: dict[str, Any] = {
+        "template": result.configuration.template,
+        "parameters": result.configuration.as_dict(),
+        "outcome": result.outcome,
+        "baseline": result.baseline or None,
+        "confirmed": result.confirmed,
+        "reused": result.reused,
+        "max_error": result.max_error,
+        "registers": result.resources.registers,
+        "shared_bytes": result.resources.shared_bytes,
+        "local_bytes": result.resources.local_bytes,
+        "occupancy": result.resources.occupancy,
+        "spill_bytes": result.resources.spill_bytes,
+        "text": result.text or None,
+    }
+    if result.measurement:
+        low, high = result.measurement.interval
+        plain |= {
+            "median_ms": 1e3 * result.seconds,
+            "interval_ms": [1e3 * low, 1e3 * high],
+            "samples": len(result.measurement.samples),
+            "pruned": result.measurement.pruned,
+            "canary_ms": result.measurement.canary and 1e3 * result.measurement.canary,
+            "canary_ratio": result.measurement.ratio,
+            "telemetry": asdict(result.measurement.telemetry),
+            "gflops": progress.layer.flop / result.seconds / 1e9 if result.ok else None,
+            "share_of_floor": progress.share_of_floor(result),
+            "wall": bound.wall if (bound := progress.roof_of(result)) else None,
+        }
+    return plain
+
+
+def foreseen_json(seen: Foreseen, winner: Result | None) -> dict[str, Any]:
+    compared = len(seen.errors)
+    return {
+        "dropped": dict(seen.dropped),
+        "predicted": compared,
+        "median_register_error": seen.median_error if compared else None,
+        "register_error_90_percent": seen.error_of_90_percent if compared else None,
+        "warps_right": seen.warps_right,
+        "hopeless_compiled": seen.tried,
+        "wrongly_hopeless": seen.wrong,
+        "fastest_hopeless_over_best": seen.fastest / winner.seconds if winner and seen.fastest < float("inf") else None,
+    }
