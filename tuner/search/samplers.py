@@ -121,9 +121,6 @@ class PoolSampler:
         return np.flatnonzero(~self.taken)
 
 
-Ledger = PoolSampler  # its name in surrogate.py
-
-
 class RandomSampler(PoolSampler):
     """Each unseen row with equal probability."""
 

@@ -23,7 +23,7 @@ from tuner.search.bounds import Flags
 from tuner.search.candidates import Candidates, Floats
 from tuner.search.gp import Prior
 from tuner.search.opinion import Opinion
-from tuner.search.samplers import Ledger
+from tuner.search.samplers import PoolSampler
 from tuner.search.scale import Scale
 from tuner.search.screen import Screen
 from tuner.search.validity import HOPELESS, Validity
@@ -72,7 +72,7 @@ class Seen:
     bound: bool = False
 
 
-class SurrogateSampler(Ledger):
+class SurrogateSampler(PoolSampler):
     """Searches with as few trials as it can; milliseconds a proposal."""
 
     def __init__(
