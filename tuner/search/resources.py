@@ -27,9 +27,10 @@ REGISTER_STEP = 8
 MOST_BLOCKS = 32  # resident on a multiprocessor
 MOST_WARPS = 64
 RESERVED_SHARED = 1024  # bytes of each block that the system keeps; a multiprocessor has that beside one block's most
-MOST_KNOWN = 240
+MOST_KNOWN = 160
 RENEW = 8  # results between two factorisations, or an eighth of those there are
-GROWTH = 1.3  # of the results between two fits of the hyperparameters
+GROWTH = 1.5  # of the results between two fits of the hyperparameters
+STEPS = 12  # of a fit
 
 
 def warps_of(launch: Launch) -> int:
@@ -94,7 +95,7 @@ class Demand:
 
     def _fit(self, held: Sequence[int], values: Floats) -> None:
         target = (values - values.mean()) / (values.std() or 1.0)
-        self._kernel.fit(self._candidates.codes_of(held), target, np.zeros(len(held)), 30)
+        self._kernel.fit(self._candidates.codes_of(held), target, np.zeros(len(held)), STEPS)
         self._fitted = len(self._known)
 
 

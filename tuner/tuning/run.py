@@ -60,6 +60,7 @@ class Run:
         )
         self.ledger = Ledger(self.progress, known)
         self.stopping = Stopping(self.searched, options)
+        self._finished: deque[Result] = deque()
         self._unshown: deque[Result] = deque()
 
     def begin(self, donor: Donor | None) -> None:
@@ -119,13 +120,16 @@ class Run:
 
     def _give_back(self) -> None:
         """Store and show what is finished, and release what was claimed and is not."""
+        self._hand_over()
         self.writer.flush()
         self._show()
         self.pipeline.give_back()
 
     def _search(self) -> str:
         while not (reason := self._budget_spent()):
-            self._fill()
+            if self.facts.shares_host or not self.pipeline.pending:
+                self._hand_over()
+                self._fill()
             if not self.pipeline.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
             for candidate in self.pipeline.ready(self._interrupt):
@@ -151,7 +155,7 @@ class Run:
         self.pipeline.fill(None if self.options.trials is None else self.options.trials - self.progress.done)
 
     def _finish(self, candidate: Candidate) -> None:
-        """Evaluate one compiled configuration and hand its result over."""
+        """Evaluate one compiled configuration; its result is handed over while the device has the next one."""
         begun = time.time()
         verdict, compile_seconds = self._verdict(candidate)
         result = Result(
@@ -167,10 +171,17 @@ class Run:
             confirmed=verdict.confirmed,
             started=begun,
         )
-        self.take_in(result)
+        self.ledger.add(result)
         self.progress.done += 1
         self.progress.elapsed = time.monotonic() - self._begun
-        self._unshown.append(result)
+        self._finished.append(result)
+
+    def _hand_over(self) -> None:
+        """Let the store, the pipeline, the sampler and the observer have what is finished."""
+        while self._finished:
+            result = self._finished.popleft()
+            self._unshown.append(result)
+            self._spread(result)
         self._show(still_waiting=self.writer.pending)
 
     def _show(self, still_waiting: int = 0) -> None:
@@ -188,7 +199,8 @@ class Run:
         task = self.task(candidate, compiled.binary)
         future = self.worker.start(task)
         if not self.facts.shares_host:
-            self._fill()  # propose and render while the device is busy
+            self._hand_over()  # store, propose and render while the device is busy
+            self._fill()
         verdict = self.worker.finish(future)
         spent = time.monotonic() - started
         self.costs.add(verdict, spent)
@@ -209,10 +221,13 @@ class Run:
         )
 
     def take_in(self, result: Result) -> None:
-        """Store a result and let best, counts and sampler know."""
+        """Count a result and hand it over."""
+        self.ledger.add(result)
+        self._spread(result)
+
+    def _spread(self, result: Result) -> None:
         self.writer.put(result)
         self.pipeline.arrived(result.configuration)
-        self.ledger.add(result)
         self.supply.learn(result)
 
     def _try_suspects(self) -> None:
