@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ class Parameter:
 
     @property
     def is_shape(self) -> bool:
-        return all(isinstance(choice, str) and _SHAPE.fullmatch(choice) for choice in self.choices)
+        return _are_shapes(self.choices)
 
     def parts(self, choice: Choice) -> dict[str, Choice]:
         """Return the names this choice defines: the parameter itself and, for a shape, its X and Y."""
@@ -102,6 +103,11 @@ class Parameter:
             stem = self.name.removesuffix("_SHAPE")
             values |= {f"{stem}_X": int(match[1]), f"{stem}_Y": int(match[2])}
         return values
+
+
+@cache
+def _are_shapes(choices: tuple[Choice, ...]) -> bool:
+    return all(isinstance(choice, str) and _SHAPE.fullmatch(choice) for choice in choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +129,18 @@ class Configuration:
     @property
     def key(self) -> str:
         """Canonical text: equal for equal configurations, across runs and versions."""
-        return json.dumps([self.template, sorted(self.values)], separators=(",", ":"))
+        return _key(self.template, self.values)
 
     def as_dict(self) -> dict[str, Choice]:
         return dict(self.values)
 
     def __str__(self) -> str:
         return f"{self.template} " + " ".join(f"{name}={value}" for name, value in self.values)
+
+
+@lru_cache(maxsize=1 << 16)
+def _key(template: str, values: tuple[tuple[str, Choice], ...]) -> str:
+    return json.dumps([template, sorted(values)], separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
