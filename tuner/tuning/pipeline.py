@@ -67,6 +67,8 @@ class Pipeline:
         """Keep the compilers busy: claim what the supply gives, up to ``most`` without a result, and submit it."""
         jobs = self._options.jobs
         room = AHEAD * jobs - len(self.pending)
+        if room < jobs // 4:
+            return  # several at a time cost little more than one
         if most is not None:
             room = min(room, most - len(self.claimed))
         while room > 0 and not (self.pending and not self._supply.has_some(hurry=len(self.pending) < jobs)):
