@@ -60,7 +60,7 @@ class Settings:
 
 RARELY = 10  # of many results, hyperparameters are fitted again once there are a tenth more
 APART = 8  # rows looked at for each that is taken at once
-HURRIED = Settings(opinions=1, pool=1_300, looks=4, known=160)  # where trials take milliseconds and would wait for proposals
+HURRIED = Settings(opinions=1, pool=1_300, looks=4, known=160)  # where trials take milliseconds and wait for proposals
 
 
 @dataclass(frozen=True, slots=True)
