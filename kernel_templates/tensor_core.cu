@@ -74,7 +74,7 @@
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
 #define W_TERMS (STEPS * LAYER_K * BLOCK_N_TILES * 64)
 #define W_WORDS (W_TERMS / 2 * FRAGMENT)
-#define W_BATCH LEAST(8, UP(W_TERMS, THREADS))
+#define W_BATCH LEAST(12, UP(W_TERMS, THREADS))
 // Gathered sums: of each channel a ring of row tiles, as many as a round touches; lanes t write to banks apart.
 #define ROUND_COLUMNS (WARPS * TILE_COLUMNS)
 #define ROW_TILE (TILE_ROWS * W_OUT)
