@@ -19,7 +19,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
 from tuner.cli import _run
 from tuner.compiler import Compiler, _compile
-from tuner.devices.nvcc import OPTIONS, WARN_SPILLS, compile_with_spills, spilled_bytes
+from tuner.devices.nvcc import OPTIONS, WARN_SPILLS, compile_with_spills, short_header, spilled_bytes
 from tuner.devices.occupancy import Multiprocessor, occupancy, resident_blocks
 from tuner.errors import TunerError
 from tuner.loading import builtin_templates
@@ -110,20 +110,33 @@ def test_spills_are_read_from_what_the_compiler_says(tmp_path):
     assert (logs[1], spilled_bytes(logs[1])) == ("", 0)
 
 
-def test_compilation_by_pycuda_gives_binary_and_spills(monkeypatch):
+@pytest.mark.parametrize(
+    ("release", "enough", "headers"),
+    [("cuda_13.0", True, ["short"]), ("cuda_13.0", False, ["short", "whole"]), ("cuda_11.8", True, ["whole"])],
+    ids=["known toolkit", "a word that the short header lacks", "unknown toolkit"],
+)
+def test_compilation_by_pycuda_gives_binary_and_spills(monkeypatch, release, enough, headers):
     """PyCUDA's own way to pass on what nvcc says is a warning."""
+    seen = []
 
     def compiled(source, options, arch, **more):
-        assert (source, arch, options[-2:]) == ("source", "sm_90", list(WARN_SPILLS))
+        assert (source, arch) == ("source", "sm_90")
+        assert list(WARN_SPILLS) == options[2:4]
+        seen.append("short" if options[4:] == short_header() else "whole")
+        assert seen[-1] == "short" or len(options) == 4
+        if seen[-1] == "short" and not enough:
+            raise OSError
         warnings.warn(
             "The CUDA compiler succeeded, but said:\n... 24 bytes spill stores, 8 bytes spill loads", stacklevel=2
         )
         return b"cubin"
 
+    monkeypatch.setattr("tuner.devices.nvcc.toolkit", lambda: f"Build {release}.r13.0/compiler.1_0")
     monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "pycuda.compiler", SimpleNamespace(compile=compiled))
     monkeypatch.setitem(sys.modules, "pycuda.driver", SimpleNamespace(CompileError=OSError))
     assert compile_with_spills("sm_90", "source") == (b"cubin", 24)
+    assert seen == headers
 
 
 def test_spills_are_kept_with_the_cached_binary(tmp_path, monkeypatch):
