@@ -18,6 +18,7 @@ from tuner import ceilings
 from tuner.bench import THREADS, Bench
 from tuner.ceilings import with_ceilings
 from tuner.cli import _run
+from tuner.cli.live import PlainObserver
 from tuner.cli.report import floor_line
 from tuner.devices import open_device
 from tuner.devices.nvcc import OPTIONS, WARN_SPILLS
@@ -91,6 +92,17 @@ def progress_at(share: float, **more) -> Progress:
     measured = Measurement(samples=(bound.seconds / share,) * 9, **more)
     best = replace(toy_ok(1, confirmed=True), measurement=measured)
     return Progress(study="s", layer=CONV2, environment=CARD, space=9, trials=None, seconds=None, best=best)
+
+
+def test_plain_lines_come_with_each_improvement_and_once_every_twenty_trials(capsys):
+    observer, progress = PlainObserver(), progress_at(0.5)
+    for done in (1, 2, 19, 21, 21, 22, 40, 41):
+        progress.done = done
+        observer.trial(toy_ok(2), progress)
+    progress.best, progress.done = progress_at(0.6).best, 42
+    observer.trial(toy_ok(3), progress)
+    shown = [line.split("trial ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["1", "21", "40", "42"]
 
 
 def options(stop_at: float | None, templates=TEMPLATES) -> RunOptions:

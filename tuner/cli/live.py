@@ -36,7 +36,7 @@ class PlainObserver:
     """Prints a line for every improvement, and one every twenty trials."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet, self._best = quiet, float("inf")
+        self._quiet, self._best, self._shown = quiet, float("inf"), 0
 
     def says(self, line: str) -> None:
         click.echo(line, err=self._quiet)
@@ -45,8 +45,9 @@ class PlainObserver:
         if self._quiet:
             return
         better = progress.best is not None and progress.best.seconds < self._best
-        if not better and progress.done % PLAIN_EVERY:
+        if not better and progress.done // PLAIN_EVERY == self._shown // PLAIN_EVERY:
             return
+        self._shown = progress.done
         if progress.best:
             self._best = progress.best.seconds
         bad = failures(progress)

@@ -127,7 +127,7 @@ class Run:
 
     def _search(self) -> str:
         while not (reason := self._budget_spent()):
-            if self.facts.shares_host or not self.pipeline.pending:
+            if self.facts.shares_host or len(self.pipeline.pending) < self.options.jobs:
                 self._hand_over()
                 self._fill()
             if not self.pipeline.pending:
@@ -155,7 +155,7 @@ class Run:
         self.pipeline.fill(None if self.options.trials is None else self.options.trials - self.progress.done)
 
     def _finish(self, candidate: Candidate) -> None:
-        """Evaluate one compiled configuration; its result is handed over while the device has the next one."""
+        """Evaluate one compiled configuration; its result is handed over while a device apart has the next one."""
         begun = time.time()
         verdict, compile_seconds = self._verdict(candidate)
         result = Result(
@@ -175,6 +175,8 @@ class Run:
         self.progress.done += 1
         self.progress.elapsed = time.monotonic() - self._begun
         self._finished.append(result)
+        if self.facts.shares_host:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         """Let the store, the pipeline, the sampler and the observer have what is finished."""
