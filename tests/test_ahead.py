@@ -6,10 +6,15 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from faulty import OUTCOMES, faulty
+from test_faults import SIZES, run
 
 from tuner.errors import TunerError
 from tuner.search import ahead as module
@@ -17,6 +22,8 @@ from tuner.search.ahead import Ahead
 from tuner.search.candidates import Axis, Candidates
 from tuner.search.surrogate import HURRIED, SurrogateSampler
 from tuner.search.warm import begun
+from tuner.storage import Store
+from tuner.worker import Worker
 
 
 def grid(*sizes: int) -> Candidates:
@@ -139,3 +146,27 @@ def test_rows_of_one_look_differ_in_more_than_one_parameter() -> None:
         chosen = candidates.choices[look]
         apart = np.count_nonzero(chosen[:, None] != chosen[None], axis=2)
         assert apart[np.triu_indices(len(look), 1)].min() > 1
+
+
+def test_run_whose_device_works_beside_it_stores_every_outcome_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CPU, taken for a device of its own: proposals come ahead, results are stored while the next one runs."""
+    prepare = Worker.__init__
+
+    def beside(worker: Worker, *given: Any) -> None:
+        prepare(worker, *given)
+        worker.facts = replace(worker.facts, shares_host=False)
+
+    monkeypatch.setattr(Worker, "__init__", beside)
+    faults = ("none", "off_by_one", "wild_pointer", "hash_error", "no_images", "after_y")
+    report = run(tmp_path, faulty(*faults, threads=SIZES), sampler="surrogate", jobs=2)
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
+        handle = store.find_study(report.progress.study)
+        results, claims = handle.results(), handle.claims()
+    assert report.reason == "exhausted"
+    outcomes = sorted(result.outcome for result in results if result.configuration.as_dict()["FAULT"] != "none")
+    assert outcomes == sorted(OUTCOMES[fault] for fault in faults[1:])
+    assert len(results) == report.progress.done == len(faults) + len(SIZES) - 1
+    assert claims == []
+    assert report.winner is not None
