@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 from tuner.processes import DIED, Processes
 
@@ -41,3 +45,23 @@ def _sooner_or_later(processes: Processes) -> int:
         with contextlib.suppress(*DIED):
             return processes.schedule(os.getpid, limit=60.0).result()
     raise AssertionError("no process came back")
+
+
+def test_killing_the_keeper_ends_its_processes_without_a_word(tmp_path: Path):
+    """What Python's resource tracker says of such a death is no concern of whoever sits at the terminal."""
+    script = tmp_path / "keeper.py"
+    script.write_text(
+        "import os, signal, time\n"
+        "from tuner.processes import Processes\n"
+        "if __name__ == '__main__':\n"
+        "    processes = Processes(1)\n"
+        "    print(processes.schedule(os.getpid, limit=60.0).result(), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert done.stderr == ""
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{int(done.stdout)}").exists():
+        assert time.monotonic() < deadline, "the process outlived its keeper"
+        time.sleep(0.05)

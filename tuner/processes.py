@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from pebble import ProcessExpired, ProcessPool
 from tuner.workshop import begin
 
 T = TypeVar("T")
+QUIET = "ignore:resource_tracker:UserWarning"  # it would complain in the terminal of a run that was killed
 DIED = (ProcessExpired, BrokenProcessPool)
 
 
@@ -74,6 +76,8 @@ def _ctrl_c_blocked() -> Iterator[None]:
 
     ``begin`` comes too late to ignore it: a Python that is interrupted while it starts prints a traceback.
     """
+    if QUIET not in sys.warnoptions:  # which Python hands on to the processes it starts
+        sys.warnoptions.append(QUIET)
     resource_tracker.ensure_running()  # it would unblock the signal when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
