@@ -308,6 +308,13 @@ def test_replay_wraps_the_message_of_a_failure_but_not_its_log(capsys):
     assert max(map(len, said)) <= 80
 
 
+def test_templates_are_listed_within_80_columns(capsys):
+    code, out, _ = tune(capsys, "templates")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "register_tile (cuda, opencl)" in out
+
+
 def test_layers_and_templates_are_listed(capsys):
     code, out, _ = tune(capsys, "layers")
     assert code == 0

@@ -42,17 +42,17 @@ def layers(as_json: bool) -> None:
 @options.as_json
 def templates(templates: tuple[str, ...], as_json: bool) -> None:
     """List the kernel templates: their idea, parameters and choices."""
-    from tuner.cli.text import print_json
+    from tuner.cli.text import echo_wrapped, print_json
 
     chosen = options.chosen_templates(templates)
     if as_json:
         print_json([_template_json(each) for each in chosen])
         return
     for each in chosen:
-        click.echo(f"{each.name} ({', '.join(each.dialects)}): {each.idea}")
+        echo_wrapped(f"{each.name} ({', '.join(each.dialects)}): {each.idea}", indent=4)
         for parameter in each.parameters:
-            click.echo(f"    {parameter.name:<14} {' | '.join(map(str, parameter.choices))}")
-            click.echo(f"    {'':<14} {parameter.doc}")
+            echo_wrapped(f"    {parameter.name:<14} {' | '.join(map(str, parameter.choices))}", indent=19)
+            echo_wrapped(f"{'':<19}{parameter.doc}", indent=19)
         click.echo()
 
 
