@@ -15,27 +15,17 @@ import numpy as np
 import pytest
 from faulty import OUTCOMES, faulty
 from test_faults import SIZES, run
+from test_samplers import product
 
 from tuner.errors import TunerError
 from tuner.search import ahead as module
 from tuner.search.ahead import Ahead
-from tuner.search.candidates import Axis, Candidates
 from tuner.search.surrogate import HURRIED, SurrogateSampler
 from tuner.search.warm import begun
 from tuner.storage import Store
 from tuner.worker import Worker
 
-
-def grid(*sizes: int) -> Candidates:
-    """Every combination of the choices of some parameters."""
-    rows = np.stack(np.meshgrid(*(np.arange(size) for size in sizes), indexing="ij"), axis=-1).reshape(-1, len(sizes))
-    axes = tuple(Axis(f"P{number}", tuple(range(1, size + 1))) for number, size in enumerate(sizes))
-    return Candidates(
-        axes=axes, choices=rows.astype(np.uint8), groups=np.zeros(len(rows), dtype=np.uint8), names=("one",)
-    )
-
-
-CANDIDATES = grid(4, 5, 3)
+CANDIDATES = product((4, 5, 3))
 
 
 @pytest.fixture
@@ -87,7 +77,7 @@ def test_what_others_took_is_not_proposed_though_it_lay_ready(sampler: Ahead) ->
 
 
 def test_it_learns_what_it_is_told() -> None:
-    candidates = grid(8, 8, 8)
+    candidates = product((8, 8, 8))
     ahead = Ahead(partial(begun, "surrogate", candidates, 1, None))
     try:
         tried = []
@@ -135,7 +125,7 @@ def test_more_is_ordered_where_compilers_wait_and_less_where_they_do_not(sampler
 
 
 def test_rows_of_one_look_differ_in_more_than_one_parameter() -> None:
-    candidates = grid(6, 6, 6, 6)
+    candidates = product((6, 6, 6, 6))
     sampler = SurrogateSampler(candidates, 0, HURRIED)
     for row in sampler.propose(12):
         sampler.observe(row, 1.0 + 0.1 * float(candidates.choices[row].sum()))

@@ -9,7 +9,7 @@ from typing import cast
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.errors import OUTCOMES, TunerError, UsageError
 from tuner.export import Winner, render_header, write_header
-from tuner.protocol import BenchSpec, Protocol, Task, Verdict, ragged_batches
+from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
 from tuner.reference import Precision
 from tuner.render import Rendered, render
 from tuner.results import Result
@@ -95,10 +95,7 @@ def spec_of(handle: StudyHandle) -> BenchSpec:
 
 def task_for(template: KernelTemplate, result: Result, rendered: Rendered, binary: bytes, spec: BenchSpec) -> Task:
     """Return a task that measures in full and confirms on second inputs and ragged batches."""
-    confirm = tuple(
-        (batch, template.launch_of(result.configuration, spec.layer.with_batch(batch)))
-        for batch in ragged_batches(spec.layer.B)
-    )
+    confirm = confirmations(template, result.configuration, spec.layer)
     return Task(binary=binary, rendered=rendered, prune=False, confirm=confirm)
 
 

@@ -9,7 +9,7 @@ from tuner.layers import ConvLayer
 from tuner.reference import Precision
 from tuner.render import Rendered
 from tuner.results import Costs, Environment, Measurement, Resources
-from tuner.templates import DeviceLimits, Launch
+from tuner.templates import Configuration, DeviceLimits, KernelTemplate, Launch
 
 VERSION = 1  # part of every fingerprint: raise it whenever a change here makes old and new samples incomparable
 
@@ -119,3 +119,12 @@ def ragged_batches(batch: int) -> tuple[int, ...]:
         if prime < batch:
             return prime, 1
     return (1,)
+
+
+def confirmations(
+    template: KernelTemplate, configuration: Configuration, layer: ConvLayer
+) -> tuple[tuple[int, Launch], ...]:
+    """Return the ragged batches that a would-be best must pass too, each with its launch."""
+    return tuple(
+        (batch, template.launch_of(configuration, layer.with_batch(batch))) for batch in ragged_batches(layer.B)
+    )

@@ -9,12 +9,11 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
-from tuner.layers import ConvLayer
-from tuner.protocol import BenchFacts, ragged_batches
+from tuner.protocol import BenchFacts, confirmations
 from tuner.render import Rendered, render
 from tuner.space import Space
 from tuner.storage import StudyHandle
-from tuner.templates import Configuration, KernelTemplate, Launch
+from tuner.templates import Configuration, Launch
 from tuner.tuning.fingerprint import fingerprint
 from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
@@ -22,15 +21,6 @@ from tuner.tuning.supply import Supply
 
 POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
-
-
-def confirmations(
-    template: KernelTemplate, configuration: Configuration, layer: ConvLayer
-) -> tuple[tuple[int, Launch], ...]:
-    """Return the ragged batches that a would-be best must pass too, each with its launch."""
-    return tuple(
-        (batch, template.launch_of(configuration, layer.with_batch(batch))) for batch in ragged_batches(layer.B)
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
