@@ -7,6 +7,10 @@
 // (c, q): what a lane has read of an image row serves every filter row p in turn, since row p + 1 of an output row is
 // row p of the next.
 //
+// Where C and K leave a step of 8 terms half empty, a row of the product can be SHIFTS neighbouring pixels: its columns are
+// then (channel, shift), the filter moved on by a word for each. With C = 1 and K = 5, 4 shifts fill all 8 terms, 6 channels
+// are 24 columns without a gap, each word of x is read a quarter as often, and lanes have neighbouring pixels to write.
+//
 // Thread -> output: a warp's task is TILE_ROWS rows x TILE_COLUMNS columns x TILE_M channels. Columns are counted through
 // the IMAGES images (or the ROWS rows of one) that a block holds, so no tile ends at a row's end. The block owns all
 // groups of TILE_M channels (GRID_LAYOUT B,1,1) or one (B,M,1), and handles SEQUENCE such sets of images one after the
@@ -24,6 +28,7 @@
 //              or sums are gathered in shared memory until rows are whole, and copied in bulk during the next products
 //   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
+//   SHIFTS     pixels of a row of the product; with more than 1, x that is not finite spoils its neighbours too
 //   SPLIT_C    blocks of a cluster that share out the input channels of the same outputs; the first adds up their sums
 // Constraints: below, each with its reason.
 
@@ -42,16 +47,19 @@
 #define CHUNKS (LAYER_C / STAGED_C)
 #define OWN_CHUNKS (CHUNKS / SPLIT_C)
 #define WORD_C (PAIRED ? UP(STAGED_C, 2) : STAGED_C)
-
-#define STEPS UP(WORD_C * LAYER_K, 8)
+#define FILTER (LAYER_K * LAYER_K)
+#define WINDOW (LAYER_K + SHIFTS - 1)   // words of an image row that the terms of a channel are
+#define STEPS UP(WORD_C * WINDOW, 8)
 
 #define OCTETS (TILE_COLUMNS / 8)   // two of them are the 16 pixels of a product
 #define M_TILES (OCTETS / 2 * TILE_ROWS)
-#define N_TILES (TILE_M / 8)
+#define N_TILES (TILE_M * SHIFTS / 8)
 #define ROW_TILES UP(BLOCK_ROWS, TILE_ROWS)
-#define COLUMNS (IMAGES * ROW_TILES * W_OUT)
+#define ROW_COLUMNS UP(W_OUT, SHIFTS)
+#define COLUMNS (IMAGES * ROW_TILES * ROW_COLUMNS)
 #define COLUMN_TASKS UP(COLUMNS, TILE_COLUMNS)
-#define NEIGHBOURS (WRITES == WRITES_VECTOR)
+#define NEIGHBOURS (WRITES == WRITES_VECTOR && SHIFTS == 1)
+#define STORED (SHIFTS > 1 && W_OUT % 2 == 0 ? 2 : 1)   // words at once, where a lane has neighbouring columns
 #define BULK (WRITES == WRITES_BULK)
 #define GROUPS UP(LAYER_M, TILE_M)
 #define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
@@ -61,7 +69,7 @@
 #define ROUNDS UP(TASKS, WARPS)
 #define SUMS (4 * M_TILES * N_TILES)
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
-#define FRAGMENT (2 * PARTS)
+#define FRAGMENT (OPERANDS == OPERANDS_FP16X4 ? 4 : 2 * PARTS)   // words of w a lane: larger halves, then smaller ones
 #define KEEP_W (WEIGHTS == WEIGHTS_REGISTERS)
 #define KEPT (KEEP_W ? LAYER_K * N_TILES : 1)
 #define REGISTERS (SUMS + OCTETS / 2 * READ_ROWS * PARTS * 4 + KEPT * FRAGMENT + 40)
@@ -70,17 +78,20 @@
 #define RUN (ROWS == 0 ? PLANE : LAYER_W)   // words that lie together in x and here
 #define RUNS (ROWS == 0 ? 1 : IN_ROWS)
 #define LOAD_WIDTH (RUN % 4 == 0 ? 4 : RUN % 2 == 0 ? 2 : 1)
-#define X_WORDS (UP(IMAGES * STAGED_C * PLANE, 4) * 4)
+#define BEYOND (ROW_COLUMNS * SHIFTS - W_OUT)   // words read past a row, for pixels that are not written
+#define X_WORDS (UP(IMAGES * STAGED_C * PLANE + BEYOND, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
-#define W_TERMS (STEPS * LAYER_K * BLOCK_N_TILES * 64)
-#define W_WORDS (W_TERMS / 2 * FRAGMENT)
-#define W_BATCH LEAST(12, UP(W_TERMS, THREADS))
+#define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
+#define W_CHANNELS (BLOCK_GROUPS * TILE_M)
+#define W_READS (UP(WORD_C * FILTER, 4) * 4 * W_CHANNELS)
+#define W_BATCH LEAST(12, UP(W_READS, THREADS))
 // Gathered sums: of each channel a ring of row tiles, as many as a round touches; lanes t write to banks apart.
 #define ROUND_COLUMNS (WARPS * TILE_COLUMNS)
 #define ROW_TILE (TILE_ROWS * W_OUT)
-#define ROUND_TILES (UP(ROUND_COLUMNS, W_OUT) + 1)
+#define ROUND_TILES (UP(ROUND_COLUMNS, ROW_COLUMNS) + 1)
 #define RING LEAST(ROUND_TILES, IMAGES * ROW_TILES)
-#define RING_PITCH (RING * ROW_TILE / 8 * 8 + 4 + (RING * ROW_TILE % 8 > 4 ? 8 : 0))
+#define RING_BANKS (4 * SHIFTS)
+#define RING_PITCH ((UP(RING * ROW_TILE + RING_BANKS, 2 * RING_BANKS) * 2 - 1) * RING_BANKS)
 #define RING_CHANNELS LEAST(TILE_M, LAYER_M)
 #define RING_WORDS (BULK ? RING_CHANNELS * RING_PITCH : 0)
 #define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4 + RING_WORDS)
@@ -89,11 +100,16 @@ REQUIRE(TENSOR_CORES, "this device has no tensor cores for TF32");
 REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
 REQUIRE(ROWS < H_OUT, "this many rows are the whole image");
 REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
-REQUIRE(6 * GROUPS * N_TILES <= 7 * UP(LAYER_M, 8), "more than a seventh of the channels computed would hang over");
+REQUIRE(TILE_M * SHIFTS % 8 == 0, "a product is 8 columns wide");
+REQUIRE(6 * GROUPS * N_TILES <= 7 * UP(LAYER_M * SHIFTS, 8), "more than a seventh of the channels computed would hang over");
 REQUIRE(TILE_ROWS == 1 || 6 * ROW_TILES * TILE_ROWS * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
         "more than a seventh of the rows computed would hang over");
 REQUIRE(TILE_COLUMNS == 16 || 6 * COLUMN_TASKS * TILE_COLUMNS <= 7 * COLUMNS,
         "more than a seventh of the columns computed would hang over");
+REQUIRE(SHIFTS == 1 || STEPS == UP(WORD_C * LAYER_K, 8), "the shifted filter takes more steps than the filter");
+REQUIRE(SHIFTS == 1 || WRITES != WRITES_EXCHANGE, "lanes have neighbouring columns already");
+REQUIRE(6 * ROW_COLUMNS * SHIFTS <= 7 * W_OUT, "more than a seventh of the shifted columns would hang over");
+REQUIRE(BEYOND == 0 || (ROWS == 0 && (!PAIRED || OPERANDS == OPERANDS_FP16X3)), "what follows a row of x is no operand");
 REQUIRE(!NEIGHBOURS || W_OUT % OCTETS == 0, "a row does not end with a vector of sums");
 REQUIRE(!BULK || BULK_COPIES, "this device does not copy in bulk");
 REQUIRE(!BULK || (ROW_TILE % 4 == 0 && H_OUT * W_OUT % 4 == 0 && BLOCK_ROWS * W_OUT % 4 == 0),
@@ -169,21 +185,18 @@ __device__ __forceinline__ unsigned smaller(float value, float second)
 __device__ __forceinline__ void multiply_add(int product, float *sums, const unsigned (*a)[4], const unsigned *b)
 {
     const unsigned *x = a[product < PRODUCTS - 1 && PARTS == 2 ? 1 - product : 0];
-    const unsigned *w = b + (PARTS == 2 && product == 1 ? 2 : 0);
-    const unsigned half = product == 0 ? 0x3232 : 0x1010;   // fp16x4: x times the smaller, then the larger half of w
-    const unsigned w0 = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(w[0], 0, half) : w[0];
-    const unsigned w1 = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(w[1], 0, half) : w[1];
+    const unsigned *w = b + (PRODUCTS - 2 == product ? 2 : 0);   // of 3 products the second, of 2 the first: smaller w
     asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w0), "r"(w1));
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
 }
 
 // Which channel and filter column term k is; false for the terms that only fill up. PAIRED: c is the first of two.
 __device__ __forceinline__ bool locate_term(int k, int *c, int *q)
 {
-    *q = k % LAYER_K;
-    *c = k / LAYER_K * (PAIRED ? 2 : 1);
-    return k < WORD_C * LAYER_K;
+    *q = k % WINDOW;
+    *c = k / WINDOW * (PAIRED ? 2 : 1);
+    return k < WORD_C * WINDOW;
 }
 
 // For lane t of step s: the offsets of terms t (low half) and t + 4 (high half) from a pixel's corner, in words.
@@ -201,30 +214,47 @@ __device__ __forceinline__ void fill_offsets(unsigned *offsets)
     }
 }
 
-// Put the filters of channels c_first on as the lanes read them: [step][p][8 channels][lane][terms t, t + 4]. Several
-// words are asked for before the first is used: one after the other they would wait for the L2 cache each.
+// Clear the words of w that stage_w leaves out: terms that only fill up.
+__device__ __forceinline__ void clear_w(unsigned *fragments)
+{
+    const unsigned none[4] = {};
+    for (int i = threadIdx.x * 4; i < W_WORDS; i += THREADS * 4)
+        COPY(4, fragments + i, none);
+}
+
+// Put the filters of channels c_first on as the lanes read them: [step][p][8 columns][lane][terms t, t + 4]. Lanes read
+// 4 words in a row of 8 filters, and several before the first is used: one by one they would wait for the L2 cache each.
 __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_first, int filters)
 {
     UNROLLED(1)
-    for (int begin = threadIdx.x; begin < W_TERMS; begin += W_BATCH * THREADS) {
+    for (unsigned begin = threadIdx.x; begin < W_READS; begin += W_BATCH * THREADS) {
         float first[W_BATCH] = {}, second[W_BATCH] = {};
+#define LOCATE_W(j)                                                                                                    \
+    const unsigned i = begin + (j) * THREADS, m = i / 4 % W_CHANNELS, word = i / (4 * W_CHANNELS) * 4 + i % 4;         \
+    const unsigned c = word / FILTER, p = word / LAYER_K % LAYER_K, q = word % LAYER_K
         UNROLLED(W_BATCH)
         for (int j = 0; j < W_BATCH; j++) {
-            const int i = begin + j * THREADS, lane = i / 2 % 32, m = i / 64 % BLOCK_N_TILES * 8 + lane / 4;
-            const int p = i / 64 / BLOCK_N_TILES % LAYER_K, step = i / 64 / BLOCK_N_TILES / LAYER_K;
-            int c, q;
-            if (i < W_TERMS && locate_term(step * 8 + lane % 4 + i % 2 * 4, &c, &q) && m < filters) {
-                const float *source = w + ((m * LAYER_C + c_first + c) * LAYER_K + p) * LAYER_K + q;
+            LOCATE_W(j);
+            const unsigned channel = c * (PAIRED ? 2 : 1);
+            if (c < WORD_C && (int)m < filters) {
+                const float *source = w + (m * LAYER_C + c_first + channel) * FILTER + p * LAYER_K + q;
                 first[j] = *source;
-                if (PAIRED && c + 1 < STAGED_C) second[j] = source[LAYER_K * LAYER_K];
+                if (PAIRED && channel + 1 < STAGED_C) second[j] = source[FILTER];
             }
         }
         UNROLLED(W_BATCH)
         for (int j = 0; j < W_BATCH; j++) {
-            const int i = begin + j * THREADS;
-            if (i < W_TERMS) {
-                to[i / 2 * FRAGMENT + i % 2] = larger(first[j], second[j]);
-                if (PARTS == 2) to[i / 2 * FRAGMENT + i % 2 + 2] = smaller(first[j], second[j]);
+            LOCATE_W(j);
+            const unsigned large = larger(first[j], second[j]), small = smaller(first[j], second[j]);
+            UNROLLED(SHIFTS)
+            for (unsigned shift = 0; shift < SHIFTS; shift++) {
+                const unsigned n = m * SHIFTS + shift, k = c * WINDOW + q + shift;
+                unsigned *const target = to + (((k / 8 * LAYER_K + p) * BLOCK_N_TILES + n / 8) * 32 + n % 8 * 4 + k % 4) * FRAGMENT
+                                            + k / 4 % 2;
+                if (c < WORD_C) {
+                    target[0] = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(large, 0, 0x1010) : large;
+                    if (FRAGMENT == 4) target[2] = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(large, 0, 0x3232) : small;
+                }
             }
         }
     }
@@ -268,13 +298,20 @@ __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows
     }
 }
 
+// Set words to 0 that follow the last image in a buffer: a row's last pixels read on, times 0.
+__device__ __forceinline__ void end_x(unsigned *staged, int images)
+{
+    for (int image = LEAST(images, IMAGES); BEYOND && image <= IMAGES && threadIdx.x < BEYOND; image++)
+        staged[image * STAGED_C * PLANE + threadIdx.x] = 0;
+}
+
 // Where a column of the block begins: its image, and row and column in there. Past the last: the first.
 __device__ __forceinline__ void locate_column(int column, int *image, int *row, int *at)
 {
     column = column < COLUMNS ? column : 0;
-    *image = column / (ROW_TILES * W_OUT);
-    *row = column / W_OUT % ROW_TILES * TILE_ROWS;
-    *at = column % W_OUT;
+    *image = column / (ROW_TILES * ROW_COLUMNS);
+    *row = column / ROW_COLUMNS % ROW_TILES * TILE_ROWS;
+    *at = column % ROW_COLUMNS * SHIFTS;
 }
 
 // The lane's words of w for filter row p and 8 channels n of a step; w: the group's first fragment.
@@ -340,23 +377,83 @@ __device__ __forceinline__ void exchange(float *values, int t)
             }
 }
 
+// Where a column's first pixel of channel 0 lies in y, and how many of its rows are to be written.
+__device__ __forceinline__ float *locate_y(float *y, int column, int images, int rows, int *at, int *height)
+{
+    int image, row;
+    locate_column(column, &image, &row, at);
+    *height = column < COLUMNS && image < images ? rows - row : 0;
+    return y + ((size_t)image * LAYER_M * H_OUT + row) * W_OUT + *at;
+}
+
+// Which of a tile's rows and channels are written; what never hangs over is not asked for.
+#define HAS_ROW(h) (H_OUT % BLOCK_ROWS || BLOCK_ROWS % TILE_ROWS ? (h) < height : height > 0)
+#define HAS_CHANNEL(m) (LAYER_M % TILE_M == 0 || (m) < filters)
+
+// Write a task's sums to y, the first channel of the group in the set of images.
+__device__ __forceinline__ void write_task(float *y, float *sums, int first, int images, int rows, int filters)
+{
+    const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    int at, height;
+#if SHIFTS > 1
+    const int lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
+    UNROLLED(OCTETS)
+    for (int j = 0; j < OCTETS; j++) {
+        float *const target = locate_y(y, first + j * 8 + g, images, rows, &at, &height)
+                                + lane_m * H_OUT * W_OUT + lane_shift;
+        UNROLLED(TILE_ROWS)
+        for (int h = 0; h < TILE_ROWS; h++)
+            UNROLLED(N_TILES)
+            for (int n = 0; n < N_TILES; n++)
+                UNROLLED(2 / STORED)
+                for (int i = 0; i < 2; i += STORED) {
+                    const int m = n * 8 / SHIFTS;
+                    if (HAS_ROW(h) && HAS_CHANNEL(m + lane_m) && (BEYOND == 0 || at + lane_shift + i < W_OUT))
+                        STREAM(STORED, &target[(m * H_OUT + h) * W_OUT + i],
+                               &sums[((j / 2 * TILE_ROWS + h) * N_TILES + n) * 4 + j % 2 * 2 + i]);
+                }
+    }
+#else
+    const int lane_m = NEIGHBOURS ? t * 2 : t / OCTETS * OCTETS * 2;
+    float *const target = locate_y(y, first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g), images, rows, &at, &height)
+                            + lane_m * H_OUT * W_OUT;
+    UNROLLED(TILE_ROWS)
+    for (int h = 0; h < TILE_ROWS; h++)
+        UNROLLED(2 * N_TILES)
+        for (int n = 0; n < 2 * N_TILES; n++) {   // channels 2t and 2t + 1 of every 8, before lanes exchange
+            float values[OCTETS];
+            UNROLLED(OCTETS)
+            for (int j = 0; j < OCTETS; j++)
+                values[j] = sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
+            if (!NEIGHBOURS) exchange(values, t);
+            UNROLLED(NEIGHBOURS ? 1 : OCTETS)
+            for (int j = 0; j < (NEIGHBOURS ? 1 : OCTETS); j++) {
+                const int m = n / 2 * 8 + n % 2 + j * 2;
+                if (HAS_ROW(h) && HAS_CHANNEL(m + lane_m))
+                    STREAM(NEIGHBOURS ? OCTETS : 1, &target[(m * H_OUT + h) * W_OUT], &values[j]);
+            }
+        }
+#endif
+}
+
 #if BULK_COPIES
 // Keep a task's sums in the ring until their rows are whole. filters: channels that there are.
 __device__ __forceinline__ void gather(float *ring, const float *sums, int first, int filters)
 {
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
     UNROLLED(OCTETS)
     for (int j = 0; j < OCTETS; j++) {
-        const int column = first + j * 8 + g;
-        float *const target = ring + column / W_OUT % RING * ROW_TILE + column % W_OUT;
-        UNROLLED(2 * N_TILES)
-        for (int n = 0; n < 2 * N_TILES; n++) {
-            const int m = n / 2 * 8 + t * 2 + n % 2;
+        const int column = first + j * 8 + g, at = column % ROW_COLUMNS * SHIFTS + lane_shift;
+        float *const target = ring + column / ROW_COLUMNS % RING * ROW_TILE + lane_m * RING_PITCH + at;
+        UNROLLED(2 * N_TILES / STORED)
+        for (int n = 0; n < 2 * N_TILES; n += STORED) {
+            const int m = n / 2 * 8 / SHIFTS + (SHIFTS == 1 ? n % 2 : 0), shift = SHIFTS == 1 ? 0 : n % 2;
             UNROLLED(TILE_ROWS)
             for (int h = 0; h < TILE_ROWS; h++)
-                if (column < COLUMNS && m < filters)
-                    target[m * RING_PITCH + h * W_OUT] =
-                        sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
+                if (column < COLUMNS && HAS_CHANNEL(m + lane_m) && (BEYOND == 0 || at + shift < W_OUT))
+                    COPY(STORED, &target[m * RING_PITCH + h * W_OUT + shift],
+                         &sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2]);
         }
     }
 }
@@ -364,10 +461,11 @@ __device__ __forceinline__ void gather(float *ring, const float *sums, int first
 // Copy the rows that a round has finished to y, a lane each channel; a run ends with an image or the ring.
 __device__ __forceinline__ void write_finished(float *y, const float *ring, int round, int images, int rows, int filters)
 {
-    const int ended = (round + 1) * ROUND_COLUMNS < COLUMNS ? (round + 1) * ROUND_COLUMNS / W_OUT : IMAGES * ROW_TILES;
+    const int ended = (round + 1) * ROUND_COLUMNS < COLUMNS ? (round + 1) * ROUND_COLUMNS / ROW_COLUMNS
+                                                               : IMAGES * ROW_TILES;
     for (int m = threadIdx.x; m < filters; m += 32)
         UNROLLED(1)
-        for (int tile = round * ROUND_COLUMNS / W_OUT, next; tile < ended; tile = next) {
+        for (int tile = round * ROUND_COLUMNS / ROW_COLUMNS, next; tile < ended; tile = next) {
             const int image = tile / ROW_TILES, row = tile % ROW_TILES * TILE_ROWS;
             next = LEAST(ended, LEAST((image + 1) * ROW_TILES, (tile / RING + 1) * RING));
             const int height = LEAST(rows - row, (next - tile) * TILE_ROWS);
@@ -412,8 +510,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 {
     SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
     unsigned *const fragments = staged + BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4, *const offsets = fragments + W_WORDS;
-    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int sets = UP(B, IMAGES), h_first = blockIdx.z / SPLIT_C * BLOCK_ROWS, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
+    const int sets = UP(B, IMAGES), h_first = ROWS ? blockIdx.z / SPLIT_C * BLOCK_ROWS : 0, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
     const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
     x += h_first * LAYER_W;
     w += m_first * LAYER_C * LAYER_K * LAYER_K;
@@ -431,6 +529,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #define IS_STEP(i) ((i) < SEQUENCE * OWN_CHUNKS && SET(i) < sets)
 
     fill_offsets(offsets);
+    if (STEPS * 8 > WORD_C * LAYER_K) {
+        clear_w(fragments);
+        __syncthreads();
+    }
     if (CHUNKS == 1) stage_w(fragments, w, 0, LAYER_M - m_first);
     if (BUFFERS == 2) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
     UNROLLED(1)
@@ -440,6 +542,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         if (CHUNKS > 1) stage_w(fragments, w, C(i), LAYER_M - m_first);
         COPY_ASYNC_WAIT(0);
         if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
+        end_x(X_BUFFER(i), IMAGES_LEFT(i));
         __syncthreads();
         if (BUFFERS == 2 && IS_STEP(i + 1))
             request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
@@ -482,34 +585,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #if SPLIT_C > 1
             if (!add_up(sums, (float *)staged) || task >= TASKS) break;
 #endif
-
-            const int column = first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g);   // that this lane writes
-            locate_column(column, &image, &row, &at);
-            const int height = column < COLUMNS && image < IMAGES_LEFT(i) ? rows - row : 0;
-            float *const target = y + ((size_t)SET(i) * IMAGES + image) * LAYER_M * H_OUT * W_OUT
-                                    + (group * TILE_M * H_OUT + row) * W_OUT + at;
-            UNROLLED(TILE_ROWS)
-            for (int h = 0; h < TILE_ROWS; h++)
-                UNROLLED(2 * N_TILES)
-                for (int n = 0; n < 2 * N_TILES; n++) {   // channels 2t and 2t + 1 of every 8, before lanes exchange
-                    float values[OCTETS];
-                    UNROLLED(OCTETS)
-                    for (int j = 0; j < OCTETS; j++)
-                        values[j] = sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
-                    if (NEIGHBOURS) {
-                        const int m = n / 2 * 8 + t * 2 + n % 2;
-                        if (h < height && m < filters)
-                            STREAM(OCTETS, &target[(m * H_OUT + h) * W_OUT], values);
-                    } else {
-                        exchange(values, t);
-                        UNROLLED(OCTETS)
-                        for (int j = 0; j < OCTETS; j++) {
-                            const int m = n / 2 * 8 + (t / OCTETS * OCTETS + j) * 2 + n % 2;
-                            if (h < height && m < filters)
-                                STREAM(1, &target[(m * H_OUT + h) * W_OUT], &values[j]);
-                        }
-                    }
-                }
+            write_task(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT + group * TILE_M * H_OUT * W_OUT, sums, first,
+                       IMAGES_LEFT(i), rows, filters);
         }
     }
 #if BULK_COPIES

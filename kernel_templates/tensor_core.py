@@ -55,6 +55,10 @@ class Tile:
         return 1 + ((self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "fp16x3"))
 
     @property
+    def fragment(self) -> Any:
+        return pick(self.p.OPERANDS == "fp16x4", 4, 2 * self.parts)
+
+    @property
     def block_rows(self) -> Any:
         return pick(self.p.ROWS == 0, self.layer.H_out, self.p.ROWS)
 
@@ -84,7 +88,7 @@ class Tile:
 
     @property
     def steps(self) -> Any:
-        return up(self.word_c * self.layer.K, 8)
+        return up(self.word_c * (self.layer.K + self.p.SHIFTS - 1), 8)
 
     @property
     def octets(self) -> Any:
@@ -96,15 +100,23 @@ class Tile:
 
     @property
     def n_tiles(self) -> Any:
-        return self.p.TILE_M // 8
+        return self.p.TILE_M * self.p.SHIFTS // 8
 
     @property
     def row_tiles(self) -> Any:
         return up(self.block_rows, self.p.TILE_ROWS)
 
     @property
+    def row_columns(self) -> Any:
+        return up(self.layer.W_out, self.p.SHIFTS)
+
+    @property
+    def beyond(self) -> Any:
+        return self.row_columns * self.p.SHIFTS - self.layer.W_out
+
+    @property
     def columns(self) -> Any:
-        return self.p.IMAGES * self.row_tiles * self.layer.W_out
+        return self.p.IMAGES * self.row_tiles * self.row_columns
 
     @property
     def column_tasks(self) -> Any:
@@ -133,7 +145,7 @@ class Tile:
     @property
     def registers(self) -> Any:
         read = self.octets // 2 * (self.p.TILE_ROWS + self.layer.K - 1) * self.parts * 4
-        kept = pick(self.p.WEIGHTS == "registers", self.layer.K * self.n_tiles, 1) * 2 * self.parts
+        kept = pick(self.p.WEIGHTS == "registers", self.layer.K * self.n_tiles, 1) * self.fragment
         return self.sums + read + kept + 40
 
     @property
@@ -142,7 +154,7 @@ class Tile:
 
     @property
     def x_words(self) -> Any:
-        return up(self.p.IMAGES * self.staged_c * self.plane, 4) * 4
+        return up(self.p.IMAGES * self.staged_c * self.plane + self.beyond, 4) * 4
 
     @property
     def row_tile(self) -> Any:
@@ -150,15 +162,16 @@ class Tile:
 
     @property
     def ring_words(self) -> Any:
-        touched = up(self.warps * self.p.TILE_COLUMNS, self.layer.W_out) + 1
+        touched = up(self.warps * self.p.TILE_COLUMNS, self.row_columns) + 1
         tiles = smaller(touched, self.p.IMAGES * self.row_tiles)
         words = tiles * self.row_tile
-        pitch = words // 8 * 8 + 4 + (words % 8 > 4) * 8
+        banks = 4 * self.p.SHIFTS
+        pitch = (up(words + banks, 2 * banks) * 2 - 1) * banks
         return (self.p.WRITES == "bulk") * smaller(self.p.TILE_M, self.layer.M) * pitch
 
     @property
     def shared_bytes(self) -> Any:
-        w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 64 * self.parts
+        w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 32 * self.fragment
         overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.layer.W, 4) * 4
         return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4 + self.ring_words)
 
@@ -183,6 +196,11 @@ def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     staged = 2 * FLOAT_BYTES * tile.staged_c * layer.H * layer.W
     return (p.ROWS == 0) | (staged > limits.shared_bytes) | (layer.B * tile.groups < FEW_BLOCKS)
+
+
+def ends_in_operands(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (tile.beyond == 0) | ((p.ROWS == 0) & ((tile.paired == 0) | (p.OPERANDS == "fp16x3")))
 
 
 def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -252,7 +270,12 @@ TEMPLATE = KernelTemplate(
         ),
         Parameter(name="TILE_ROWS", choices=(1, 2, 3, 4, 5, 6, 8), doc="output rows of a warp"),
         Parameter(name="TILE_COLUMNS", choices=(16, 32), doc="output columns of a warp"),
-        Parameter(name="TILE_M", choices=(8, 16, 24, 32, 40, 48, 56), doc="output channels of a warp"),
+        Parameter(name="TILE_M", choices=(4, 6, 8, 10, 12, 16, 24, 32, 40, 48, 56), doc="output channels of a warp"),
+        Parameter(
+            name="SHIFTS",
+            choices=(1, 2, 4),
+            doc="neighbouring pixels that a row of the product stands for, the filter shifted for each",
+        ),
         Parameter(
             name="WRITES",
             choices=("exchange", "vector", "bulk"),
@@ -282,7 +305,7 @@ TEMPLATE = KernelTemplate(
             doc="w is read from shared memory for each task, or stays in registers",
         ),
         Parameter(name="MIN_BLOCKS", choices=(1, 2), doc="blocks resident at once; limits a thread's registers"),
-        Parameter(name="SEQUENCE", choices=(1, 4, 16, 38), doc="sets of images that a block handles in turn"),
+        Parameter(name="SEQUENCE", choices=(1, 4, 10, 19, 38), doc="sets of images that a block handles in turn"),
         Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
         Parameter(name="UNROLL", choices=(1, 2), doc="steps of 8 terms unrolled"),
     ),
@@ -307,9 +330,28 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
             "a block owns bands of one image, or whole images",
         ),
+        Constraint("products", lambda p, layer, limits: p.TILE_M * p.SHIFTS % 8 == 0, "a product is 8 columns wide"),
+        Constraint(
+            "shifts",
+            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).steps == up(Tile(p, layer).word_c * layer.K, 8)),
+            "the shifted filter takes more steps than the filter",
+        ),
+        Constraint(
+            "shifts in lanes",
+            lambda p, layer, limits: (p.SHIFTS == 1) | (p.WRITES != "exchange"),
+            "lanes have neighbouring columns already",
+        ),
+        Constraint(
+            "shifts over",
+            lambda p, layer, limits: 6 * Tile(p, layer).row_columns * p.SHIFTS <= 7 * layer.W_out,
+            "more than a seventh of the shifted columns would hang over",
+        ),
+        Constraint("words beyond", ends_in_operands, "what follows a row of x is no operand"),
         Constraint(
             "channels over",
-            lambda p, layer, limits: 6 * Tile(p, layer).groups * Tile(p, layer).n_tiles <= 7 * up(layer.M, 8),
+            lambda p, layer, limits: (
+                6 * Tile(p, layer).groups * Tile(p, layer).n_tiles <= 7 * up(layer.M * p.SHIFTS, 8)
+            ),
             "more than a seventh of the channels computed would hang over",
         ),
         Constraint(
@@ -324,7 +366,9 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "vectors of sums",
-            lambda p, layer, limits: (p.WRITES != "vector") | (layer.W_out % Tile(p, layer).octets == 0),
+            lambda p, layer, limits: (
+                (p.WRITES != "vector") | (p.SHIFTS > 1) | (layer.W_out % Tile(p, layer).octets == 0)
+            ),
             "a row does not end with a vector of sums",
         ),
         Constraint(
@@ -414,5 +458,7 @@ TEMPLATE = KernelTemplate(
         Baseline("tensor cores: 2x16x8 tile", {**START, "TILE_M": 8}),
         Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "WRITES": "bulk"}),
         Baseline("tensor cores: 16 channels, in bulk", {**START, "TILE_M": 16, "WRITES": "bulk"}),
+        Baseline("tensor cores: 4 channels, 2 shifts", {**START, "TILE_M": 4, "WRITES": "vector", "SHIFTS": 2}),
+        Baseline("tensor cores: 6 channels, 4 shifts", {**START, "TILE_M": 6, "WRITES": "vector", "SHIFTS": 4}),
     ),
 )

@@ -68,6 +68,7 @@ SHAPES = (
     custom(B=3, C=3, H=24, W=24, M=4, K=17),
     custom(B=3, C=64, H=64, W=64, M=256, K=3),
     custom(B=3, C=512, H=96, W=96, M=128, K=11),
+    custom(B=3, C=1, H=12, W=9, M=6, K=5),
 )
 
 
