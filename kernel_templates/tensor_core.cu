@@ -28,6 +28,7 @@
 //              or sums are gathered in shared memory until rows are whole, and copied in bulk during the next products
 //   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
+//   STAGING    of w: through registers, or asynchronous, as it is, beside x, and then put where lanes read it
 //   SHIFTS     pixels of a row of the product; with more than 1, x that is not finite spoils its neighbours too
 //   SPLIT_C    blocks of a cluster that share out the input channels of the same outputs; the first adds up their sums
 // Constraints: below, each with its reason.
@@ -69,7 +70,11 @@
 #define ROUNDS UP(TASKS, WARPS)
 #define SUMS (4 * M_TILES * N_TILES)
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
-#define FRAGMENT (OPERANDS == OPERANDS_FP16X4 ? 4 : 2 * PARTS)   // words of w a lane: larger halves, then smaller ones
+#define FRAGMENT (2 * PARTS)
+// fp16x4: a word of x and the same with its halves swapped meet w, or, where that moves fewer words, x meets halves of w.
+#define SWAP_X (OPERANDS == OPERANDS_FP16X4 && OCTETS * READ_ROWS <= LAYER_K * N_TILES)
+#define SPLIT_W (OPERANDS == OPERANDS_FP16X4 && !SWAP_X)
+#define X_PARTS (SWAP_X ? 2 : PARTS)
 #define KEEP_W (WEIGHTS == WEIGHTS_REGISTERS)
 #define KEPT (KEEP_W ? LAYER_K * N_TILES : 1)
 #define REGISTERS (SUMS + OCTETS / 2 * READ_ROWS * PARTS * 4 + KEPT * FRAGMENT + 40)
@@ -93,8 +98,15 @@
 #define RING_BANKS (4 * SHIFTS)
 #define RING_PITCH ((UP(RING * ROW_TILE + RING_BANKS, 2 * RING_BANKS) * 2 - 1) * RING_BANKS)
 #define RING_CHANNELS LEAST(TILE_M, LAYER_M)
+#define GROUP_ROUNDS UP(COLUMN_TASKS, WARPS)
 #define RING_WORDS (BULK ? RING_CHANNELS * RING_PITCH : 0)
-#define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4 + RING_WORDS)
+// Filters as they are in w, on their way to fragments, where they arrive with words of x.
+#define RAW_W (STAGED_C * FILTER)
+#define RAW_WIDTH (RAW_W % 4 == 0 && LAYER_C * FILTER % 4 == 0 ? 4 : RAW_W % 2 == 0 && LAYER_C * FILTER % 2 == 0 ? 2 : 1)
+#define RAW_PITCH (UP(RAW_W, 4) * 4 + 4)
+#define ASYNC_W (STAGING == STAGING_ASYNC)
+#define RAW_WORDS (ASYNC_W ? W_CHANNELS * RAW_PITCH : 0)
+#define SHARED_WORDS (BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4 + W_WORDS + STEPS * 4 + RING_WORDS + RAW_WORDS)
 
 REQUIRE(TENSOR_CORES, "this device has no tensor cores for TF32");
 REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
@@ -114,7 +126,7 @@ REQUIRE(!NEIGHBOURS || W_OUT % OCTETS == 0, "a row does not end with a vector of
 REQUIRE(!BULK || BULK_COPIES, "this device does not copy in bulk");
 REQUIRE(!BULK || (ROW_TILE % 4 == 0 && H_OUT * W_OUT % 4 == 0 && BLOCK_ROWS * W_OUT % 4 == 0),
         "rows to copy in bulk do not begin at multiples of 16 bytes");
-REQUIRE(!BULK || BLOCK_GROUPS == 1, "sums are gathered of one group of channels");
+REQUIRE(!BULK || BLOCK_GROUPS == 1 || COLUMN_TASKS % WARPS == 0, "sums are gathered of one group of channels at a time");
 REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
 REQUIRE(WARPS == 1 || 4 * ROUNDS * WARPS <= 5 * TASKS, "more than a fifth of the block's warps would idle");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the warp's tile does not fit its registers");
@@ -123,6 +135,7 @@ REQUIRE(MIN_BLOCKS == 1 || 5 * REGISTERS * THREADS * MIN_BLOCKS > 2 * BLOCK_REGI
         "the warp's tile is too small for a limit of registers to matter");
 REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
 REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal parts");
+REQUIRE(!ASYNC_W || CHUNKS > 1, "filters that are staged once gain nothing by arriving asynchronously");
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
 REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
 REQUIRE(!KEEP_W || (STEPS == 1 && BLOCK_GROUPS == 1 && CHUNKS == 1), "registers keep the weights of one step and one group");
@@ -181,14 +194,16 @@ __device__ __forceinline__ unsigned smaller(float value, float second)
 #define SHAPE "m16n8k16.row.col.f32.f16.f16.f32"
 #endif
 
-// Add one product of 16 pixels x 8 words of terms (a) and 8 words of terms x 8 channels (b), small ones first.
+// Add one product of 16 pixels x 8 words of terms (a) and 8 words of terms x 8 columns (b), small ones first.
 __device__ __forceinline__ void multiply_add(int product, float *sums, const unsigned (*a)[4], const unsigned *b)
 {
-    const unsigned *x = a[product < PRODUCTS - 1 && PARTS == 2 ? 1 - product : 0];
-    const unsigned *w = b + (PRODUCTS - 2 == product ? 2 : 0);   // of 3 products the second, of 2 the first: smaller w
+    const unsigned *x = a[product == 0 && X_PARTS == 2 ? 1 : 0];
+    const unsigned *w = b + (PARTS == 2 && product == 1 ? 2 : 0);
+    const unsigned half = product == 0 ? 0x3232 : 0x1010;   // the smaller of w twice, then the larger
+    const unsigned w0 = SPLIT_W ? __byte_perm(w[0], 0, half) : w[0], w1 = SPLIT_W ? __byte_perm(w[1], 0, half) : w[1];
     asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w[0]), "r"(w[1]));
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w0), "r"(w1));
 }
 
 // Which channel and filter column term k is; false for the terms that only fill up. PAIRED: c is the first of two.
@@ -245,18 +260,53 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_firs
         UNROLLED(W_BATCH)
         for (int j = 0; j < W_BATCH; j++) {
             LOCATE_W(j);
-            const unsigned large = larger(first[j], second[j]), small = smaller(first[j], second[j]);
             UNROLLED(SHIFTS)
             for (unsigned shift = 0; shift < SHIFTS; shift++) {
                 const unsigned n = m * SHIFTS + shift, k = c * WINDOW + q + shift;
                 unsigned *const target = to + (((k / 8 * LAYER_K + p) * BLOCK_N_TILES + n / 8) * 32 + n % 8 * 4 + k % 4) * FRAGMENT
                                             + k / 4 % 2;
                 if (c < WORD_C) {
-                    target[0] = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(large, 0, 0x1010) : large;
-                    if (FRAGMENT == 4) target[2] = OPERANDS == OPERANDS_FP16X4 ? __byte_perm(large, 0, 0x3232) : small;
+                    target[0] = larger(first[j], second[j]);
+                    if (PARTS == 2) target[2] = smaller(first[j], second[j]);
                 }
             }
         }
+    }
+}
+
+// Ask for the filters of channels c_first on as they are; they arrive with the words of x that are asked for next.
+__device__ __forceinline__ void request_w(float *raw, const float *w, int c_first, int filters)
+{
+    for (unsigned i = threadIdx.x; i < W_CHANNELS * (RAW_W / RAW_WIDTH); i += THREADS) {
+        const unsigned m = i / (RAW_W / RAW_WIDTH), at = i % (RAW_W / RAW_WIDTH) * RAW_WIDTH;
+        if ((int)m < filters)
+            COPY_ASYNC(RAW_WIDTH, raw + m * RAW_PITCH + at, w + (m * LAYER_C + c_first) * FILTER + at);
+    }
+}
+
+// Do what stage_w does, with filters that have arrived. A thread has a channel (or two) of a filter at a time.
+__device__ __forceinline__ void place_w(unsigned *to, const float *raw, int filters)
+{
+    UNROLLED(1)
+    for (unsigned i = threadIdx.x; i < WORD_C * W_CHANNELS; i += THREADS) {
+        const unsigned c = i % WORD_C, m = i / WORD_C, channel = c * (PAIRED ? 2 : 1);
+        const float *const filter = raw + m * RAW_PITCH + channel * FILTER;
+        UNROLLED(LAYER_K)
+        for (unsigned q = 0; q < LAYER_K; q++)
+            UNROLLED(SHIFTS)
+            for (unsigned shift = 0; shift < SHIFTS; shift++) {
+                const unsigned n = m * SHIFTS + shift, k = c * WINDOW + q + shift;
+                unsigned *const column = to + (k / 8 * LAYER_K * BLOCK_N_TILES * 32 + n / 8 * 32 + n % 8 * 4 + k % 4) * FRAGMENT
+                                            + k / 4 % 2;
+                UNROLLED(LAYER_K <= 5 ? LAYER_K : 1)
+                for (unsigned p = 0; p < LAYER_K; p++) {
+                    const unsigned at = p * LAYER_K + q;
+                    const float first = (int)m < filters ? filter[at] : 0.0f;
+                    const float second = PAIRED && channel + 1 < STAGED_C && (int)m < filters ? filter[FILTER + at] : 0.0f;
+                    column[p * BLOCK_N_TILES * 32 * FRAGMENT] = larger(first, second);
+                    if (PARTS == 2) column[p * BLOCK_N_TILES * 32 * FRAGMENT + 2] = smaller(first, second);
+                }
+            }
     }
 }
 
@@ -306,7 +356,7 @@ __device__ __forceinline__ void end_x(unsigned *staged, int images)
 }
 
 // Where a column of the block begins: its image, and row and column in there. Past the last: the first.
-__device__ __forceinline__ void locate_column(int column, int *image, int *row, int *at)
+__device__ __forceinline__ void locate_column(unsigned column, unsigned *image, unsigned *row, unsigned *at)
 {
     column = column < COLUMNS ? column : 0;
     *image = column / (ROW_TILES * ROW_COLUMNS);
@@ -328,7 +378,7 @@ __device__ __forceinline__ void multiply(float *sums, const unsigned *x, const i
     for (int step = 0; step < STEPS; step++) {
         const unsigned both = offsets[step * 4 + threadIdx.x % 4];
         const unsigned *near = x + (both & 0xffff), *far = x + (both >> 16);
-        unsigned a[OCTETS / 2][READ_ROWS][PARTS][4];
+        unsigned a[OCTETS / 2][READ_ROWS][X_PARTS][4];
         UNROLLED(OCTETS / 2)
         for (int j = 0; j < OCTETS / 2; j++)
             UNROLLED(READ_ROWS)
@@ -343,6 +393,7 @@ __device__ __forceinline__ void multiply(float *sums, const unsigned *x, const i
                     UNROLLED(PARTS)
                     for (int part = 0; part < PARTS; part++)
                         a[j][row][part][i] = word[part * PLANE];
+                    if (SWAP_X) a[j][row][1][i] = __byte_perm(*word, 0, 0x1032);
 #endif
                 }
         UNROLLED(LAYER_K)
@@ -378,25 +429,26 @@ __device__ __forceinline__ void exchange(float *values, int t)
 }
 
 // Where a column's first pixel of channel 0 lies in y, and how many of its rows are to be written.
-__device__ __forceinline__ float *locate_y(float *y, int column, int images, int rows, int *at, int *height)
+__device__ __forceinline__ float *locate_y(float *y, unsigned column, int images, int rows, unsigned *at, int *height)
 {
-    int image, row;
+    unsigned image, row;
     locate_column(column, &image, &row, at);
-    *height = column < COLUMNS && image < images ? rows - row : 0;
-    return y + ((size_t)image * LAYER_M * H_OUT + row) * W_OUT + *at;
+    *height = column < COLUMNS && (int)image < images ? rows - (int)row : 0;
+    return y + (image * LAYER_M * H_OUT + row) * W_OUT + *at;   // a set of images has less than 2^32 words
 }
 
 // Which of a tile's rows and channels are written; what never hangs over is not asked for.
 #define HAS_ROW(h) (H_OUT % BLOCK_ROWS || BLOCK_ROWS % TILE_ROWS ? (h) < height : height > 0)
-#define HAS_CHANNEL(m) (LAYER_M % TILE_M == 0 || (m) < filters)
+#define HAS_CHANNEL(m) (LAYER_M % TILE_M == 0 || (int)(m) < filters)
 
 // Write a task's sums to y, the first channel of the group in the set of images.
 __device__ __forceinline__ void write_task(float *y, float *sums, int first, int images, int rows, int filters)
 {
     const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    int at, height;
+    unsigned at;
+    int height;
 #if SHIFTS > 1
-    const int lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
+    const unsigned lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
     UNROLLED(OCTETS)
     for (int j = 0; j < OCTETS; j++) {
         float *const target = locate_y(y, first + j * 8 + g, images, rows, &at, &height)
@@ -414,7 +466,7 @@ __device__ __forceinline__ void write_task(float *y, float *sums, int first, int
                 }
     }
 #else
-    const int lane_m = NEIGHBOURS ? t * 2 : t / OCTETS * OCTETS * 2;
+    const unsigned lane_m = NEIGHBOURS ? t * 2 : t / OCTETS * OCTETS * 2;
     float *const target = locate_y(y, first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g), images, rows, &at, &height)
                             + lane_m * H_OUT * W_OUT;
     UNROLLED(TILE_ROWS)
@@ -525,27 +577,41 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #define SET_X(i) (x + ((size_t)SET(i) * IMAGES * LAYER_C + C(i)) * LAYER_H * LAYER_W)
 #define IMAGES_LEFT(i) (B - (int)SET(i) * IMAGES)
 #define RING_BUFFER ((float *)(offsets + STEPS * 4))
+#define RAW_BUFFER (RING_BUFFER + RING_WORDS)
 #define X_BUFFER(i) (staged + (i) % BUFFERS * X_WORDS)
 #define IS_STEP(i) ((i) < SEQUENCE * OWN_CHUNKS && SET(i) < sets)
 
+    if (ASYNC_W) request_w(RAW_BUFFER, w, C(0), LAYER_M - m_first);
+    request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
     fill_offsets(offsets);
     if (STEPS * 8 > WORD_C * LAYER_K) {
         clear_w(fragments);
         __syncthreads();
     }
     if (CHUNKS == 1) stage_w(fragments, w, 0, LAYER_M - m_first);
-    if (BUFFERS == 2) request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
     UNROLLED(1)
     for (int i = 0; IS_STEP(i); i++) {
-        if (CHUNKS > 1 || (BUFFERS == 1 && i > 0)) __syncthreads();   // the last one's words have been read
-        if (BUFFERS == 1) request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
-        if (CHUNKS > 1) stage_w(fragments, w, C(i), LAYER_M - m_first);
+        if (BUFFERS == 1 && i > 0) {
+            __syncthreads();   // the last one's words have been read
+            if (ASYNC_W) request_w(RAW_BUFFER, w, C(i), LAYER_M - m_first);
+            request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
+        }
+        if (CHUNKS > 1 && !ASYNC_W) {
+            if (BUFFERS == 2) __syncthreads();
+            stage_w(fragments, w, C(i), LAYER_M - m_first);
+        }
         COPY_ASYNC_WAIT(0);
+        if (ASYNC_W) {
+            __syncthreads();   // other threads' copies are there, and the last one's words have been read
+            place_w(fragments, RAW_BUFFER, LAYER_M - m_first);
+        }
         if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
         end_x(X_BUFFER(i), IMAGES_LEFT(i));
         __syncthreads();
-        if (BUFFERS == 2 && IS_STEP(i + 1))
+        if (BUFFERS == 2 && IS_STEP(i + 1)) {
+            if (ASYNC_W) request_w(RAW_BUFFER, w, C(i + 1), LAYER_M - m_first);
             request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
+        }
 
         unsigned kept[KEPT][FRAGMENT];
         UNROLLED(KEPT)
@@ -556,7 +622,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             const int task = round * WARPS + warp, group = BLOCK_GROUPS > 1 ? task / COLUMN_TASKS : 0,
                       first = (task - group * COLUMN_TASKS) * TILE_COLUMNS;
             if (!BULK && SPLIT_C == 1 && task >= TASKS) break;
-            int corners[OCTETS], image, row, at;
+            int corners[OCTETS];
+            unsigned image, row, at;
             UNROLLED(OCTETS)
             for (int j = 0; j < OCTETS; j++) {
                 locate_column(first + (NEIGHBOURS ? g * OCTETS : j * 8 + g), &image, &row, &at);
@@ -578,7 +645,9 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                 BULK_FENCE();
                 __syncthreads();
                 float *const set = y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT;
-                if (warp == 0) write_finished(set, RING_BUFFER, round, IMAGES_LEFT(i), rows, LEAST(filters, TILE_M));
+                if (warp == 0)
+                    write_finished(set + group * TILE_M * H_OUT * W_OUT, RING_BUFFER, round % GROUP_ROUNDS, IMAGES_LEFT(i), rows,
+                                   LEAST(filters, TILE_M));
                 continue;
             }
 #endif

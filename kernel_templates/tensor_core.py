@@ -56,7 +56,7 @@ class Tile:
 
     @property
     def fragment(self) -> Any:
-        return pick(self.p.OPERANDS == "fp16x4", 4, 2 * self.parts)
+        return 2 * self.parts
 
     @property
     def block_rows(self) -> Any:
@@ -170,10 +170,17 @@ class Tile:
         return (self.p.WRITES == "bulk") * smaller(self.p.TILE_M, self.layer.M) * pitch
 
     @property
+    def raw_words(self) -> Any:
+        filters = self.block_groups * self.p.TILE_M
+        return (self.p.STAGING == "async") * filters * (up(self.staged_c * self.layer.K**2, 4) * 4 + 4)
+
+    @property
     def shared_bytes(self) -> Any:
         w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 32 * self.fragment
         overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.layer.W, 4) * 4
-        return FLOAT_BYTES * (self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4 + self.ring_words)
+        return FLOAT_BYTES * (
+            self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4 + self.ring_words + self.raw_words
+        )
 
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
@@ -238,6 +245,11 @@ def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.WRITES != "bulk") | apart
 
 
+def one_group_at_a_time(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.WRITES != "bulk") | (tile.block_groups == 1) | (tile.column_tasks % tile.warps == 0)
+
+
 def few_blocks(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return (p.SPLIT_C == 1) | (up(layer.B, p.IMAGES) * up(tile.groups, tile.block_groups) * tile.bands < FEW_BLOCKS)
@@ -293,7 +305,12 @@ TEMPLATE = KernelTemplate(
             choices=tuple(f"{threads}x1" for threads in (32, 64, 128, 192, 256, 384, 512)),
             doc="threads of a block",
         ),
-        Parameter(name="CHANNELS", choices=(0, 2, 8, 16), doc="input channels staged at once; 0: all"),
+        Parameter(name="CHANNELS", choices=(0, 2, 8, 16, 32), doc="input channels staged at once; 0: all"),
+        Parameter(
+            name="STAGING",
+            choices=("plain", "async"),
+            doc="copies of w: through registers, or asynchronous beside those of x, where channels come in parts",
+        ),
         Parameter(
             name="SPLIT_C",
             choices=(1, 2, 4, 8),
@@ -379,8 +396,8 @@ TEMPLATE = KernelTemplate(
         Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
         Constraint(
             "groups in bulk",
-            lambda p, layer, limits: (p.WRITES != "bulk") | (Tile(p, layer).block_groups == 1),
-            "sums are gathered of one group of channels",
+            one_group_at_a_time,
+            "sums are gathered of one group of channels at a time",
         ),
         Constraint(
             "grid",
@@ -407,6 +424,11 @@ TEMPLATE = KernelTemplate(
             "equal channels",
             lambda p, layer, limits: layer.C % Tile(p, layer).staged_c == 0,
             "channels are staged in equal parts",
+        ),
+        Constraint(
+            "asynchronous",
+            lambda p, layer, limits: (p.STAGING == "plain") | (Tile(p, layer).chunks > 1),
+            "filters that are staged once gain nothing by arriving asynchronously",
         ),
         Constraint(
             "kept sums",
