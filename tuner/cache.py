@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tuner.results import Environment
@@ -46,9 +47,15 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def binary_key(environment: Environment, source: str) -> str:
-    """Return the hash of source, compiler with its options, and target."""
-    parts = (environment.kind, environment.arch, environment.toolkit, source)
+    """Return the hash of source, the headers compilers are given with it, compiler with its options, and target."""
+    parts = (environment.kind, environment.arch, environment.toolkit, _headers(), source)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def _headers() -> str:
+    folder = Path(__file__).with_name("preludes")
+    return "\0".join((folder / name).read_text(encoding="utf-8") for name in ("nvcc.h", "pocl.h"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

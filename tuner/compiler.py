@@ -47,7 +47,7 @@ class Compiler:
         self._processes = Processes(jobs, nice=NICE)
 
     def submit(self, source: str) -> Future[Compiled]:
-        """Return the future binary of ``source``; read it with :func:`outcome_of`."""
+        """Return the future binary of ``source``; read it with :meth:`result`."""
         binary = self.cache.get(binary_key(self._environment, source))
         if binary is not None:
             ready: Future[Compiled] = Future()

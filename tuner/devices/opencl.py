@@ -50,10 +50,10 @@ def find(name: str) -> cl.Device:
         number = 0
     else:
         number = int(name.partition(":")[2] or 0)
+    if not found:
+        raise UsageError(f"device '{name}': OpenCL has none here; pip install pocl-binary-distribution brings a CPU's")
     if number >= len(found):
-        raise UsageError(
-            f"device '{name}': OpenCL has {len(found)} such device(s); pip install pocl-binary-distribution brings one"
-        )
+        raise UsageError(f"device '{name}': OpenCL has {len(found)} here; take opencl:0 to opencl:{len(found) - 1}")
     return found[number]
 
 
