@@ -88,8 +88,8 @@
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
 #define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
 #define W_CHANNELS (BLOCK_GROUPS * TILE_M)
-#define W_READS (UP(WORD_C * FILTER, 4) * 4 * W_CHANNELS)
-#define W_BATCH LEAST(12, UP(W_READS, THREADS))
+#define W_COLUMNS (WORD_C * LAYER_K * W_CHANNELS)   // of all filters, or pairs of them
+#define W_BATCH LEAST(UP(12, LAYER_K), UP(W_COLUMNS, THREADS))
 // Gathered sums: of each channel a ring of row tiles, as many as a round touches; lanes t write to banks apart.
 #define ROUND_COLUMNS (WARPS * TILE_COLUMNS)
 #define ROW_TILE (TILE_ROWS * W_OUT)
@@ -237,43 +237,6 @@ __device__ __forceinline__ void clear_w(unsigned *fragments)
         COPY(4, fragments + i, none);
 }
 
-// Put the filters of channels c_first on as the lanes read them: [step][p][8 columns][lane][terms t, t + 4]. Lanes read
-// 4 words in a row of 8 filters, and several before the first is used: one by one they would wait for the L2 cache each.
-__device__ __forceinline__ void stage_w(unsigned *to, const float *w, int c_first, int filters)
-{
-    UNROLLED(1)
-    for (unsigned begin = threadIdx.x; begin < W_READS; begin += W_BATCH * THREADS) {
-        float first[W_BATCH] = {}, second[W_BATCH] = {};
-#define LOCATE_W(j)                                                                                                    \
-    const unsigned i = begin + (j) * THREADS, m = i / 4 % W_CHANNELS, word = i / (4 * W_CHANNELS) * 4 + i % 4;         \
-    const unsigned c = word / FILTER, p = word / LAYER_K % LAYER_K, q = word % LAYER_K
-        UNROLLED(W_BATCH)
-        for (int j = 0; j < W_BATCH; j++) {
-            LOCATE_W(j);
-            const unsigned channel = c * (PAIRED ? 2 : 1);
-            if (c < WORD_C && (int)m < filters) {
-                const float *source = w + (m * LAYER_C + c_first + channel) * FILTER + p * LAYER_K + q;
-                first[j] = *source;
-                if (PAIRED && channel + 1 < STAGED_C) second[j] = source[FILTER];
-            }
-        }
-        UNROLLED(W_BATCH)
-        for (int j = 0; j < W_BATCH; j++) {
-            LOCATE_W(j);
-            UNROLLED(SHIFTS)
-            for (unsigned shift = 0; shift < SHIFTS; shift++) {
-                const unsigned n = m * SHIFTS + shift, k = c * WINDOW + q + shift;
-                unsigned *const target = to + (((k / 8 * LAYER_K + p) * BLOCK_N_TILES + n / 8) * 32 + n % 8 * 4 + k % 4) * FRAGMENT
-                                            + k / 4 % 2;
-                if (c < WORD_C) {
-                    target[0] = larger(first[j], second[j]);
-                    if (PARTS == 2) target[2] = smaller(first[j], second[j]);
-                }
-            }
-        }
-    }
-}
-
 // Ask for the filters of channels c_first on as they are; they arrive with the words of x that are asked for next.
 __device__ __forceinline__ void request_w(float *raw, const float *w, int c_first, int filters)
 {
@@ -284,29 +247,41 @@ __device__ __forceinline__ void request_w(float *raw, const float *w, int c_firs
     }
 }
 
-// Do what stage_w does, with filters that have arrived. A thread has a channel (or two) of a filter at a time.
-__device__ __forceinline__ void place_w(unsigned *to, const float *raw, int filters)
+// Put filters as the lanes read them: [step][p][8 columns][lane][terms t, t + 4]. from: those of the first channel, pitch
+// words apart. A thread reads some filters' columns before it uses the first: one by one they would wait for the L2 cache.
+__device__ __forceinline__ void stage_w(unsigned *to, const float *from, int pitch, int filters)
 {
+#define LOCATE_W(j)                                                                                        \
+    const unsigned i = begin + (j) * THREADS, q = i % LAYER_K, c = i / LAYER_K % WORD_C;                   \
+    const unsigned m = i / LAYER_K / WORD_C
     UNROLLED(1)
-    for (unsigned i = threadIdx.x; i < WORD_C * W_CHANNELS; i += THREADS) {
-        const unsigned c = i % WORD_C, m = i / WORD_C, channel = c * (PAIRED ? 2 : 1);
-        const float *const filter = raw + m * RAW_PITCH + channel * FILTER;
-        UNROLLED(LAYER_K)
-        for (unsigned q = 0; q < LAYER_K; q++)
+    for (unsigned begin = threadIdx.x; begin < W_COLUMNS; begin += W_BATCH * THREADS) {
+        float first[W_BATCH][LAYER_K] = {}, second[W_BATCH][LAYER_K] = {};
+        UNROLLED(W_BATCH)
+        for (int j = 0; j < W_BATCH; j++) {
+            LOCATE_W(j);
+            const float *const source = from + m * pitch + c * (PAIRED ? 2 : 1) * FILTER + q;
+            UNROLLED(LAYER_K)
+            for (int p = 0; i < W_COLUMNS && (int)m < filters && p < LAYER_K; p++) {
+                first[j][p] = source[p * LAYER_K];
+                if (PAIRED && c * 2 + 1 < STAGED_C) second[j][p] = source[p * LAYER_K + FILTER];
+            }
+        }
+        UNROLLED(W_BATCH)
+        for (int j = 0; j < W_BATCH; j++) {
+            LOCATE_W(j);
             UNROLLED(SHIFTS)
-            for (unsigned shift = 0; shift < SHIFTS; shift++) {
+            for (int shift = 0; i < W_COLUMNS && shift < SHIFTS; shift++) {
                 const unsigned n = m * SHIFTS + shift, k = c * WINDOW + q + shift;
-                unsigned *const column = to + (k / 8 * LAYER_K * BLOCK_N_TILES * 32 + n / 8 * 32 + n % 8 * 4 + k % 4) * FRAGMENT
+                unsigned *const target = to + (k / 8 * LAYER_K * BLOCK_N_TILES * 32 + n / 8 * 32 + n % 8 * 4 + k % 4) * FRAGMENT
                                             + k / 4 % 2;
-                UNROLLED(LAYER_K <= 5 ? LAYER_K : 1)
-                for (unsigned p = 0; p < LAYER_K; p++) {
-                    const unsigned at = p * LAYER_K + q;
-                    const float first = (int)m < filters ? filter[at] : 0.0f;
-                    const float second = PAIRED && channel + 1 < STAGED_C && (int)m < filters ? filter[FILTER + at] : 0.0f;
-                    column[p * BLOCK_N_TILES * 32 * FRAGMENT] = larger(first, second);
-                    if (PARTS == 2) column[p * BLOCK_N_TILES * 32 * FRAGMENT + 2] = smaller(first, second);
+                UNROLLED(LAYER_K)
+                for (int p = 0; p < LAYER_K; p++) {
+                    target[p * BLOCK_N_TILES * 32 * FRAGMENT] = larger(first[j][p], second[j][p]);
+                    if (PARTS == 2) target[p * BLOCK_N_TILES * 32 * FRAGMENT + 2] = smaller(first[j][p], second[j][p]);
                 }
             }
+        }
     }
 }
 
@@ -588,7 +563,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         clear_w(fragments);
         __syncthreads();
     }
-    if (CHUNKS == 1) stage_w(fragments, w, 0, LAYER_M - m_first);
+    if (CHUNKS == 1) stage_w(fragments, w, LAYER_C * FILTER, LAYER_M - m_first);
     UNROLLED(1)
     for (int i = 0; IS_STEP(i); i++) {
         if (BUFFERS == 1 && i > 0) {
@@ -598,12 +573,12 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         }
         if (CHUNKS > 1 && !ASYNC_W) {
             if (BUFFERS == 2) __syncthreads();
-            stage_w(fragments, w, C(i), LAYER_M - m_first);
+            stage_w(fragments, w + C(i) * FILTER, LAYER_C * FILTER, LAYER_M - m_first);
         }
         COPY_ASYNC_WAIT(0);
         if (ASYNC_W) {
             __syncthreads();   // other threads' copies are there, and the last one's words have been read
-            place_w(fragments, RAW_BUFFER, LAYER_M - m_first);
+            stage_w(fragments, RAW_BUFFER, RAW_PITCH, LAYER_M - m_first);
         }
         if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
         end_x(X_BUFFER(i), IMAGES_LEFT(i));
