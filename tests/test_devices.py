@@ -91,5 +91,5 @@ def test_unknown_device_is_named_with_those_there_are(name):
 
 
 def test_opencl_device_that_is_not_there_names_the_remedy():
-    with pytest.raises(UsageError, match="pocl-binary-distribution"):
+    with pytest.raises(UsageError, match="take opencl:0"):
         open_device("opencl:99")

@@ -1,4 +1,4 @@
-"""Figures that only a GPU can show: what a check costs, how fast a lost worker is back, what a header does."""
+"""What only a GPU can show: what a check costs, how fast a lost worker is back, what a header does, odd shapes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,24 @@ import pytest
 from tuner.bench import Bench
 from tuner.devices import compile_source, open_device
 from tuner.errors import CompileError
+from tuner.exporting import export_best
 from tuner.inputs import network_inputs
-from tuner.layers import find_layer
+from tuner.layers import ConvLayer, find_layer
+from tuner.loading import builtin_templates
 from tuner.protocol import BenchSpec
+from tuner.tuning import RunOptions, tune
 from tuner.worker import Worker
 
 pytestmark = pytest.mark.gpu
 LAYER = find_layer("sp18/conv2")
+
+
+class Silent:
+    def says(self, line):
+        pass
+
+    def trial(self, result, progress):
+        pass
 
 
 def test_check_of_a_430_megabyte_output_costs_at_most_five_milliseconds():
@@ -57,17 +68,6 @@ def test_fresh_worker_is_ready_within_three_seconds_of_a_fault():
 
 def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     """The exporter runs the winner once more; nvcc must take the header as it is."""
-    from tuner.exporting import export_best
-    from tuner.loading import builtin_templates
-    from tuner.tuning import RunOptions, tune
-
-    class Silent:
-        def says(self, line):
-            pass
-
-        def trial(self, result, progress):
-            pass
-
     templates = tuple(builtin_templates().values())
     store = f"sqlite:///{tmp_path}/t.db"
     options = RunOptions(
@@ -90,3 +90,35 @@ def test_a_kernel_with_words_beyond_the_short_header_compiles():
             compile_source(device.environment, source.replace("min", "no_such_word"))
     finally:
         device.close()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (7, 1, 12, 27, 13, 5),  # B, C, H, W, M, K: rows that do not end with the shifts of a product
+        (10, 1, 33, 40, 6, 7),
+        (5, 1, 28, 28, 50, 5),
+        (3, 32, 19, 23, 37, 3),
+        (2, 64, 14, 14, 20, 11),
+        (9, 6, 21, 18, 7, 4),
+        (3, 512, 5, 9, 66, 1),
+    ],
+    ids=str,
+)
+def test_tensor_core_is_right_on_odd_shapes(sizes, precision, tmp_path):
+    """Random configurations, such as shift the filter or share out channels too; every element is compared."""
+    B, C, H, W, M, K = sizes
+    options = RunOptions(
+        layer=ConvLayer(name="custom", B=B, C=C, H=H, W=W, M=M, K=K),
+        device="cuda:0",
+        templates=(builtin_templates()["tensor_core"],),
+        storage=f"sqlite:///{tmp_path}/odd.db",
+        sampler="random",
+        seed=sum(sizes),
+        trials=16,
+        precision=precision,
+    )
+    report = tune(options, Silent())
+    assert report.progress.trials == 16
+    assert [str(each) for each in report.failed] == []

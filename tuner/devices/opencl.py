@@ -53,7 +53,8 @@ def find(name: str) -> cl.Device:
     if not found:
         raise UsageError(f"device '{name}': OpenCL has none here; pip install pocl-binary-distribution brings a CPU's")
     if number >= len(found):
-        raise UsageError(f"device '{name}': OpenCL has {len(found)} here; take opencl:0 to opencl:{len(found) - 1}")
+        last = f" to opencl:{len(found) - 1}" if len(found) > 1 else ""
+        raise UsageError(f"device '{name}': OpenCL has {len(found)} here; take opencl:0{last}")
     return found[number]
 
 
