@@ -4,16 +4,20 @@ Every two recordings of one kernel in FOLDER (``KERNEL_DEVICE.csv.gz``) are dono
 those of a search of 150 trials there; ``shuffled`` and ``reversed`` give them the times of others, or the inverse.
 Printed are evaluations to within 1%, one at a time: for each seed, their geometric mean, that of the ratio to the same
 seed without a donor, and the share of searches that took at most 15.
+
+With ``--siblings`` FOLDER holds recordings of layers (``LAYER-DEVICE.csv.gz``, as in ``studies``), and each is searched
+with all results of every *other* layer, on whatever device: one by one, and all together. Its own layer's recordings,
+also those of another device, have no part in it.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 
 import numpy as np
 
@@ -47,7 +51,9 @@ def donate(donor: Recorded, space: Recorded, seed: int) -> Known:
     return transfer(donor.candidates, measured_rows(donor, np.array(sampler.rows)), space.candidates)
 
 
-def spoilt(known: Known, kind: str, seed: int) -> Known:
+def spoilt(known: Known, kind: str, seed: int) -> Known | None:
+    if kind == "none":
+        return None
     if kind == "shuffled":
         return replace(known, values=np.random.default_rng(seed).permutation(known.values))
     return replace(known, values=-known.values) if kind == "reversed" else known
@@ -60,11 +66,11 @@ def pairs(folder: Path) -> Iterator[tuple[Recorded, Recorded]]:
             yield donor, space
 
 
-def evaluations(space: Recorded, known: Known, kind: str, seed: int) -> int:
+def evaluations(space: Recorded, known: Known | None, seed: int, batch: int = 1) -> int:
     sampler: Sampler = make_sampler("surrogate", space.candidates, seed)
-    if kind != "none":
-        sampler = warmed(sampler, spoilt(known, kind, seed), seed)
-    return search(space, sampler, TRIALS).reaches(0.01)
+    if known is not None:
+        sampler = warmed(sampler, known, seed)
+    return search(space, sampler, TRIALS, batch).reaches(0.01)
 
 
 def summary(found: list[int], without: list[int]) -> str:
@@ -74,19 +80,53 @@ def summary(found: list[int], without: list[int]) -> str:
     return f"{geometric_mean(found):6.1f} evaluations to 1%, {ratio:5.2f} of none's, {soon:4.0%} within {SOON}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    given = parser.parse_args()
-    kinds = list(dict.fromkeys(["none", *given.kinds]))
+def layer_of(space: Recorded) -> str:
+    return space.name.rsplit("-", 1)[0]
+
+
+def whole(donor: Recorded, space: Recorded) -> Known:
+    """Return all results of ``donor`` by the rows of ``space``, as logarithms of their ratio to its fastest."""
+    rows = np.arange(len(donor.candidates))
+    found = transfer(donor.candidates, measured_rows(donor, rows), space.candidates)
+    return replace(found, values=found.values - np.log(donor.best))
+
+
+def together(donors: Collection[Known]) -> Known:
+    """Return the results of several donors as one's; a row that several have counts with the mean."""
+    rows, places = np.unique(np.concatenate([each.rows for each in donors]), return_inverse=True)
+    count = np.bincount(places)
+    values, variances = (
+        np.bincount(places, np.concatenate([getattr(each, side) for each in donors])) / count
+        for side in ("values", "variances")
+    )
+    return Known(rows=rows, values=values, variances=variances)
+
+
+def search_by_siblings(folder: Path, seeds: int, batches: list[int]) -> None:
+    spaces = [load_recorded(path) for path in sorted(folder.glob("*.csv.gz"))]
+    for space in spaces:
+        others = {donor.name: whole(donor, space) for donor in spaces if layer_of(donor) != layer_of(space)}
+        donors = {name: known for name, known in others.items() if len(known) >= FEWEST}
+        beginnings: dict[str, Known | None] = {"none": None, **donors}
+        if len(donors) > 1:
+            beginnings["all together"] = together(donors.values())
+        for batch in batches:
+            print(f"{space.name}, {batch} at a time: evaluations to 1%, median of {seeds} seeds", flush=True)
+            for name, known in beginnings.items():
+                found = [evaluations(space, known, seed, batch) for seed in range(seeds)]
+                print(f"  {name:18} {median(found):6.1f}  {sorted(found)}", flush=True)
+
+
+def compare(folder: Path, seeds: int, kinds: list[str]) -> None:
     all_of: dict[str, list[int]] = {kind: [] for kind in kinds}
-    for donor, space in pairs(given.folder):
-        knowns = [donate(donor, space, seed) for seed in range(given.seeds)]
+    for donor, space in pairs(folder):
+        knowns = [donate(donor, space, seed) for seed in range(seeds)]
         if min(map(len, knowns)) < FEWEST:
             continue
-        counts = {kind: [evaluations(space, known, kind, seed) for seed, known in enumerate(knowns)] for kind in kinds}
+        counts = {
+            kind: [evaluations(space, spoilt(known, kind, seed), seed) for seed, known in enumerate(knowns)]
+            for kind in kinds
+        }
         print(f"{donor.name} -> {space.name}", flush=True)
         for kind, found in counts.items():
             print(f"  {kind:10} {summary(found, counts['none'])}: {found}", flush=True)
@@ -95,6 +135,20 @@ def main() -> None:
     for kind, found in all_of.items():
         if found:
             print(f"{kind:10} {summary(found, all_of['none'])}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--siblings", action="store_true")
+    parser.add_argument("--batch", nargs="+", type=int, default=[1, 8], help="proposals at a time, with --siblings")
+    given = parser.parse_args()
+    if given.siblings:
+        search_by_siblings(given.folder, given.seeds, given.batch)
+    else:
+        compare(given.folder, given.seeds, list(dict.fromkeys(["none", *given.kinds])))
 
 
 if __name__ == "__main__":
