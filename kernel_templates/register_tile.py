@@ -373,6 +373,7 @@ TEMPLATE = KernelTemplate(
         Baseline(
             "CPU start: vectors, 4x4 tile",  # where a search on a CPU had better begin; not valid on a GPU
             {"TILE_W": 4, "TILE_M": 4, "BLOCK_SHAPE": "1x1", "X_READS": "each", "VECTOR": 4},
+            start=True,
         ),
     ),
 )

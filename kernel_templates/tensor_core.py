@@ -13,13 +13,14 @@ FEW_BLOCKS = 512  # that leave many of a large device's multiprocessors idle
 FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
 FIRST_BULK_COPIES = 90  # sm_90: the first that copies runs of shared memory by an engine of its own
 FIRST_CLUSTERS = 90  # sm_90: the first whose blocks read each other's shared memory
-EXACT = {  # the operands that hold a precision's tolerance
+EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("tf32x3", "fp16x3", "fp16x4"),
-    "tf32": ("tf32x3", "fp16x3", "fp16x4", "tf32"),
-    "fp16": ("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16"),
-    "bf16": ("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
+    "tf32": ("fp16x3", "fp16x4", "tf32"),  # tf32x3 reads the same words as tf32, for three products
+    "fp16": ("fp16x3", "fp16x4", "tf32", "fp16"),
+    "bf16": ("fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
 }
 START = {"OPERANDS": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
+PAIRS = {"IMAGES": 2, "BLOCK_SHAPE": "128x1"}
 
 
 def up(total: Any, part: Any) -> Any:
@@ -250,6 +251,11 @@ def one_group_at_a_time(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.WRITES != "bulk") | (tile.block_groups == 1) | (tile.column_tasks % tile.warps == 0)
 
 
+def loops_over_groups(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.GRID_LAYOUT == "B,1,1") | (tile.chunks > 1) | (up(layer.B, p.IMAGES) * tile.bands < FEW_BLOCKS)
+
+
 def few_blocks(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return (p.SPLIT_C == 1) | (up(layer.B, p.IMAGES) * up(tile.groups, tile.block_groups) * tile.bands < FEW_BLOCKS)
@@ -332,7 +338,11 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability >= FIRST_TENSOR_CORES),
             "this device has no tensor cores for TF32",
         ),
-        Constraint("precision", holds_precision, "these operands are rounded further than the precision asked for"),
+        Constraint(
+            "precision",
+            holds_precision,
+            "these operands are rounded further than the precision asked for, or need not be as exact",
+        ),
         Constraint(
             "threads",
             lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
@@ -409,6 +419,11 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.GRID_LAYOUT == "B,1,1") | (Tile(p, layer).groups > 1),
             "one group of channels is all of them",
         ),
+        Constraint(
+            "use of groups",
+            loops_over_groups,
+            "blocks share out the output channels where they are few, or input channels come in parts",
+        ),
         Constraint("idle warps", few_idle, "more than a fifth of the block's warps would idle"),
         Constraint(
             "thread registers",
@@ -477,10 +492,23 @@ TEMPLATE = KernelTemplate(
     ),
     launch=launch,
     baselines=(  # so that a search knows of this template from the first; valid for one layer or another
-        Baseline("tensor cores: 2x16x8 tile", {**START, "TILE_M": 8}),
-        Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "WRITES": "bulk"}),
-        Baseline("tensor cores: 16 channels, in bulk", {**START, "TILE_M": 16, "WRITES": "bulk"}),
-        Baseline("tensor cores: 4 channels, 2 shifts", {**START, "TILE_M": 4, "WRITES": "vector", "SHIFTS": 2}),
-        Baseline("tensor cores: 6 channels, 4 shifts", {**START, "TILE_M": 6, "WRITES": "vector", "SHIFTS": 4}),
+        Baseline("tensor cores: 2x16x8 tile", {**START, "TILE_M": 8}, start=True),
+        Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "WRITES": "bulk"}, start=True),
+        Baseline("tensor cores: 16 channels, in bulk", {**START, "TILE_M": 16, "WRITES": "bulk"}, start=True),
+        Baseline(
+            "tensor cores: 4 channels, 2 shifts", {**START, "TILE_M": 4, "WRITES": "vector", "SHIFTS": 2}, start=True
+        ),
+        Baseline(
+            "tensor cores: 6 channels, 4 shifts", {**START, "TILE_M": 6, "WRITES": "vector", "SHIFTS": 4}, start=True
+        ),
+        *(
+            Baseline(
+                f"tensor cores: {operands}, {channels} channels",
+                {**PAIRS, "OPERANDS": operands, "TILE_M": channels, "TILE_ROWS": rows, "TILE_COLUMNS": columns},
+                start=True,
+            )
+            for operands in ("fp16x3", "fp16")
+            for channels, rows, columns in ((16, 2, 32), (24, 3, 16), (32, 4, 16))
+        ),
     ),
 )

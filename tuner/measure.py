@@ -39,6 +39,7 @@ class Trial:
         slowest = max(reference_seconds, task.incumbent or 0.0)
         self.limit = task.launch_limit or max(protocol.launch_floor, protocol.launch_multiple * slowest)
         self.repeat = 1
+        self.first = 0.0  # seconds of the launch that was checked
         self._bind(inputs)
 
     def _bind(self, inputs: Inputs) -> None:
@@ -61,7 +62,7 @@ class Trial:
             WrongResult, TimedOut, Crashed: As the configuration deserves.
         """
         self.bench.poison()
-        self.launch()
+        self.first = self.launch()
         return self.inputs.verify()
 
     def sample(self) -> float:
@@ -69,36 +70,50 @@ class Trial:
         self.bench.cool(self.protocol)
         return self.launch(self.repeat)
 
-    def warm_up(self) -> None:
-        """Launch once more, and find how many launches a sample needs to be seen by the device's clock."""
+    def warm_up(self) -> float:
+        """Launch once more, and find how many launches a sample needs to be seen by the device's clock.
+
+        Returns:
+            Seconds of the last of these samples.
+        """
         target = MIN_TICKS * self.device.timer_resolution
-        while self.sample() * self.repeat < target and self.repeat < MAX_REPEAT:
+        while (seconds := self.sample()) * self.repeat < target and self.repeat < MAX_REPEAT:
             self.repeat *= 4
+        return seconds
 
     def measure(self, canary: float | None) -> Measurement:
         """Sample until the median is known well enough, the budget is spent, or the trial is clearly slower.
 
         The output of the last timed launch is checked as the first one was.
         """
-        rules, started = self.protocol, time.monotonic()
-        samples: list[float] = []
-        pruned = False
-        self.warm_up()
-        while len(samples) < rules.max_samples:
+        started = time.monotonic()
+        warm = self.warm_up()
+        hopeless = self._hopeless(warm)
+        samples = [warm] if hopeless else []
+        while not self._enough(samples, hopeless, time.monotonic() - started):
             samples.append(max(self.sample(), self.device.timer_resolution / self.repeat))
-            if pruned := self._clearly_slower(samples):
-                break
-            if len(samples) >= rules.few and time.monotonic() - started > rules.seconds:
-                break
-            if len(samples) >= rules.min_samples and Measurement(samples=tuple(samples)).spread <= rules.precision:
-                break
+        pruned = self.task.prune and (hopeless or self._clearly_slower(samples))
         self._check_last()
         return Measurement(samples=tuple(samples), pruned=pruned, canary=canary, telemetry=self.device.telemetry())
+
+    def _enough(self, samples: Sequence[float], hopeless: bool, spent: float) -> bool:
+        rules, count = self.protocol, len(samples)
+        if hopeless:
+            return self.task.prune or count > 1
+        if count >= rules.max_samples or self._clearly_slower(samples):
+            return True
+        if count >= rules.few and spent > rules.seconds:
+            return True
+        return count >= rules.min_samples and Measurement(samples=tuple(samples)).spread <= rules.precision
 
     def _clearly_slower(self, samples: Sequence[float]) -> bool:
         if not self.task.prune or self.task.incumbent is None or len(samples) < self.protocol.few:
             return False
         return min(samples) > self.protocol.clearly * self.task.incumbent
+
+    def _hopeless(self, warm: float) -> bool:
+        """Say whether two launches took so many times the best so far that more of them would tell nothing."""
+        return self.task.incumbent is not None and min(self.first, warm) > self.protocol.hopeless * self.task.incumbent
 
     def _check_last(self) -> None:
         """Check what the last timed launch left in y; with a warm L2 y was not poisoned before it, so launch again."""

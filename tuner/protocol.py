@@ -25,6 +25,7 @@ class Protocol:
         seconds: Sampling of one trial ends after this long, once there are ``few`` samples.
         few: Samples after which a clearly slower trial stops.
         clearly: A trial whose fastest sample is this many times the best so far is clearly slower.
+        hopeless: One whose first two launches are this many times the best is not sampled again (a baseline: once).
         launch_floor: No launch is given up before this many seconds.
         launch_multiple: Beyond that, a launch may take this many times the reference kernel's time.
     """
@@ -36,6 +37,7 @@ class Protocol:
     seconds: float = 0.12
     few: int = 3
     clearly: float = 1.2
+    hopeless: float = 5.0
     launch_floor: float = 2.0
     launch_multiple: float = 10.0
 

@@ -30,7 +30,7 @@ from tuner.tuning.options import RunOptions
 from tuner.tuning.pipeline import Candidate, Pipeline
 from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
 from tuner.tuning.stopping import Stopping
-from tuner.tuning.supply import Supply
+from tuner.tuning.supply import Supply, measured
 from tuner.worker import Worker
 
 
@@ -91,7 +91,7 @@ class Run:
             progress=self.progress,
             reason=reason,
             best=best,
-            baselines=tuple(result for result in self.ledger.results.values() if result.baseline),
+            baselines=measured(self.space, self.ledger.results.values()),
             failed=tuple(result for result in self.ledger.new.values() if not result.ok),
             costs=self.costs,
             health=(*self.health.lines, *warnings(self.ledger.new.values())),

@@ -11,6 +11,7 @@ from tuner.space import Space
 from tuner.storage import COMPILE, StudyHandle
 from tuner.templates import Configuration
 from tuner.tuning.foresight import Foresight
+from tuner.tuning.progress import NAIVE
 
 ROUNDS = 4  # of asking for proposals that are not hopeless; then any will do
 Named = tuple[Configuration, str]
@@ -25,6 +26,19 @@ def baselines(space: Space) -> list[Named]:
             if part.find(configuration) is not None:
                 found.setdefault(configuration.key, (configuration, baseline.name))
     return list(found.values())
+
+
+def in_turn(space: Space) -> list[Named]:
+    """Return the baselines in the order to measure them: the naive one, where searches had better begin, the others."""
+    starts = {each.name for part in space.parts for each in part.template.baselines if each.start}
+    return sorted(baselines(space), key=lambda each: (each[1] != NAIVE, each[1] not in starts))
+
+
+def measured(space: Space, results: Iterable[Result]) -> tuple[Result, ...]:
+    """Return the results of named baselines, in the templates' order."""
+    place = {configuration.key: place for place, (configuration, _) in enumerate(baselines(space))}
+    named = (result for result in results if result.baseline)
+    return tuple(sorted(named, key=lambda result: place.get(result.configuration.key, len(place))))
 
 
 class Supply:
@@ -43,7 +57,7 @@ class Supply:
         for result in known:
             seen.add(result.configuration.key)
             self.learn(result)
-        self._named = deque(named for named in baselines(space) if named[0].key not in seen)
+        self._named = deque(named for named in in_turn(space) if named[0].key not in seen)
         self.exhausted = False
 
     def has_some(self, hurry: bool = False) -> bool:

@@ -1,0 +1,75 @@
+"""How many launches a trial is given: few where more would tell nothing, none less where they would."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tuner.layers import find_layer
+from tuner.loading import builtin_templates
+from tuner.measure import Trial
+from tuner.protocol import Protocol, Task
+from tuner.render import render
+from tuner.results import Telemetry
+from tuner.space import enumerate_space
+from tuner.templates import OPENCL, DeviceLimits
+from tuner.tuning.progress import NAIVE
+from tuner.tuning.supply import baselines, in_turn
+
+LIMITS = DeviceLimits(
+    dialect=OPENCL,
+    max_threads=1024,
+    max_block=(1024, 1024, 1024),
+    shared_bytes=1 << 18,
+    constant_bytes=1 << 16,
+    registers=1 << 16,
+    warp=1,
+)
+LAYER = find_layer("conv2", 10)
+
+
+class Timed(Trial):
+    """A trial whose launches take what they are told to; nothing runs."""
+
+    def __init__(self, seconds: float, *, prune: bool = True, first: float | None = None) -> None:
+        direct = builtin_templates()["direct"]
+        rendered = render(direct, direct.configuration({}), LAYER, OPENCL)
+        self.task = Task(binary=b"", rendered=rendered, incumbent=1.0, prune=prune)
+        self.protocol, self.repeat, self.seconds, self.launches = Protocol(seconds=1e9), 1, seconds, 0
+        self.first = seconds if first is None else first
+        self.device = SimpleNamespace(timer_resolution=1e-9, telemetry=Telemetry)
+
+    def sample(self) -> float:
+        self.launches += 1
+        return self.seconds * (1 + 1e-3 * (self.launches % 3))
+
+    def _check_last(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("trial", "samples", "pruned"),
+    [
+        (Timed(6.0), 1, True),
+        (Timed(6.0, prune=False), 2, False),
+        (Timed(4.0), 3, True),
+        (Timed(4.0, prune=False), 7, False),
+        (Timed(1.1), 7, False),
+        (Timed(1.1, first=9.0), 7, False),  # the first launch alone was slow
+        (Timed(6.0, first=1.1), 3, True),  # the second alone, as far as is known
+    ],
+    ids=["hopeless", "hopeless baseline", "slower", "slower baseline", "near", "slow at first", "slow at second"],
+)
+def test_samples_of_a_trial(trial: Timed, samples: int, pruned: bool) -> None:
+    measurement = trial.measure(None)
+    assert len(measurement.samples) == samples
+    assert measurement.pruned is pruned
+    assert trial.launches == samples + (0 if len(measurement.samples) < 3 else 1)
+
+
+def test_naive_baseline_and_the_start_are_measured_before_the_walk() -> None:
+    space = enumerate_space(list(builtin_templates().values()), LAYER, LIMITS)
+    turn, named = in_turn(space), baselines(space)
+    assert [name for _, name in turn[:2]] == [NAIVE, "CPU start: vectors, 4x4 tile"]
+    assert turn[2:] == [each for each in named if each not in turn[:2]]
