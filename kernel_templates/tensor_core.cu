@@ -46,7 +46,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
     unsigned *const fragments = staged + BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4, *const offsets = fragments + W_WORDS;
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-    const int sets = UP(B, IMAGES), h_first = ROWS ? blockIdx.z / SPLIT_C * BLOCK_ROWS : 0, m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
+    const int sets = UP(B, IMAGES), m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
+    const int h_first = ROWS ? blockIdx.z / SPLIT_C * BLOCK_ROWS : 0;
     const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
     x += h_first * LAYER_W;
     w += m_first * LAYER_C * LAYER_K * LAYER_K;
