@@ -12,11 +12,11 @@ from faulty import faulty
 from test_cli import tune
 from test_faults import LAYER as SMALL_LAYER
 from test_faults import Silent, run
-from toy_store import ENVIRONMENT, OTHER, TEMPLATES, TOY, toy_key, toy_ok
+from toy_store import ENVIRONMENT, OTHER, TEMPLATES, TOY, toy_configuration, toy_key, toy_ok
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer, find_layer
-from tuner.search.candidates import Floats
+from tuner.search.candidates import Candidates, Floats
 from tuner.search.guide import Guide
 from tuner.search.line import DEVIATION, Line
 from tuner.search.model import Known
@@ -27,7 +27,7 @@ from tuner.search.surrogate import SurrogateSampler
 from tuner.search.warm import transfer, warmed
 from tuner.space import enumerate_space
 from tuner.storage import Store
-from tuner.templates import DeviceLimits, KernelTemplate
+from tuner.templates import DeviceLimits, KernelTemplate, Parameter
 from tuner.tuning import RunOptions
 from tuner.tuning import tune as tune_layer
 from tuner.tuning.donors import find_donor
@@ -199,6 +199,33 @@ def test_results_transfer_by_name_and_value(tmp_path):
         donated(donor, target)
 
 
+def write_tensor_core(path: Path, names: str, values: str) -> Candidates:
+    """Write a recording of tensor_core beside two lines of register_tile, which has STAGING as well."""
+    other = ("CHANNELS", "STAGING", "TILE_M")
+    lines = [f"template,{names},time_ms", f"tensor_core,{values},1"]
+    for staging in ("plain", "async"):
+        given = dict(zip(other, ("0", staging, "2"), strict=True))
+        lines.append("register_tile," + ",".join(given.get(name, "") for name in names.split(",")) + ",2")
+    path.write_text("\n".join(lines) + "\n")
+    return load_recorded(path).candidates
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "rows"),
+    [
+        ("TILE_M,CHANNELS,STAGING,SHIFTS", "8,2,plain,1", [0, 1, 2]),
+        ("TILE_M,CHANNELS,STAGING,SHIFTS", "8,2,async,1", [1, 2]),  # not what the donor's configuration is now
+        ("TILE_M,CHANNELS,STAGING,SHIFTS", "8,2,plain,2", [1, 2]),
+        ("TILE_M,CHANNELS,STAGING,UNHEARD", "8,2,plain,7", [1, 2]),  # another template of this name
+    ],
+)
+def test_recording_of_an_older_template_takes_first_choices(tmp_path, names, values, rows):
+    donor = write_tensor_core(tmp_path / "donor.csv", "TILE_M,CHANNELS,STAGING", "8,2,")
+    target = write_tensor_core(tmp_path / "target.csv", names, values)
+    known = Known(rows=np.arange(3), values=np.zeros(3), variances=np.zeros(3))
+    assert sorted(transfer(donor, known, target).rows.tolist()) == rows
+
+
 def test_simulate_command_begins_with_a_donor(capsys, valley, tmp_path):
     write_valley(tmp_path / "space.csv", 64, 3)
     file = str(tmp_path / "space.csv")
@@ -238,6 +265,24 @@ def test_nearest_study_is_the_donor(store):
     assert (len(donor.known), donor.results) == (20, 20)
     assert "20 of its 20 results are of configurations here" in str(donor)
     assert find(store, "sp18/conv1").study.startswith("sp18/conv1")
+
+
+def grown(template: KernelTemplate) -> KernelTemplate:
+    """Return a template that has got another parameter, and whose widths are no longer all offered."""
+    width, *others = template.parameters
+    fresh = Parameter(name="FRESH", choices=("plain", "async"), doc="what was added")
+    return replace(template, parameters=(replace(width, choices=(8, 16)), *others, fresh))
+
+
+def test_donor_of_an_older_template_takes_first_choices(store):
+    donor, space = find(store, "auto", templates=(grown(TOY),)), enumerate_space((grown(TOY),), LAYER, LIMITS)
+    assert (len(donor.known), donor.results) == (14, 20)  # a third of them are 32 wide
+    assert {space[row].as_dict()["FRESH"] for row in donor.known.rows.tolist()} == {"plain"}
+
+
+def test_carry_over_takes_nothing_of_an_older_template(store):
+    space = enumerate_space((grown(TOY),), LAYER, LIMITS)
+    assert all(space.find(toy_configuration(number)) is None for number in range(20))
 
 
 def test_auto_leaves_plain_samplers_and_unlike_templates_alone(store):

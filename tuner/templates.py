@@ -205,6 +205,10 @@ class KernelTemplate:
             chosen.append((parameter.name, value))
         return Configuration(template=self.name, values=tuple(chosen))
 
+    @property
+    def first_choices(self) -> dict[str, Choice]:
+        return {parameter.name: parameter.choices[0] for parameter in self.parameters}
+
     def values_of(self, configuration: Configuration) -> Values:
         """Return the configuration's values as attributes, shapes split into X and Y."""
         given = configuration.as_dict()

@@ -6,8 +6,8 @@ does not have is ``ABSENT`` there, has a neutral value among the features, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Rows = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Choice = int | float | str
 ABSENT: Final = 255
 LEVELS: Final = 100
 
@@ -32,7 +33,7 @@ class Axis:
     """A parameter over all templates: its name and the choices that any of them offers."""
 
     name: str
-    choices: tuple[int | float | str, ...]
+    choices: tuple[Choice, ...]
 
     def __post_init__(self) -> None:
         if len(self.choices) >= ABSENT:
@@ -48,17 +49,20 @@ class Candidates:
         choices: Shape (n, p): index into each axis' choices, or ``ABSENT``.
         groups: Shape (n,): which template each row belongs to, a position in ``names``.
         names: The templates' names.
+        firsts: By template and parameter the first choice, which stands for a parameter that older results lack;
+            without the templates of which only results are known.
     """
 
     axes: tuple[Axis, ...]
     choices: Rows
     groups: npt.NDArray[np.uint8]
     names: tuple[str, ...]
+    firsts: Mapping[str, Mapping[str, Choice]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, space: Space) -> Candidates:
         """Join the templates of an enumerated space; row numbers are the space's global indices."""
-        merged: dict[str, list[int | float | str]] = {}
+        merged: dict[str, list[Choice]] = {}
         for part in space.parts:
             for parameter in part.template.parameters:
                 known = merged.setdefault(parameter.name, [])
@@ -75,7 +79,14 @@ class Candidates:
             start += len(part)
         sizes = [len(part) for part in space.parts]
         groups = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
-        return cls(axes=axes, choices=choices, groups=groups, names=tuple(part.template.name for part in space.parts))
+        templates = [part.template for part in space.parts]
+        return cls(
+            axes=axes,
+            choices=choices,
+            groups=groups,
+            names=tuple(template.name for template in templates),
+            firsts={template.name: template.first_choices for template in templates},
+        )
 
     def __len__(self) -> int:
         return len(self.choices)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from tuner.errors import UsageError
 from tuner.search.candidates import ABSENT, Axis, Candidates, Floats, Rows
 from tuner.search.foreign import Record, Value, from_json
+from tuner.search.origin import origins
 
 RESULT_COLUMNS: Final = ("time_ms", "status", "rel_std", "compile_ms", "samples_ms")
 TEMPLATE: Final = "template"
@@ -187,7 +188,9 @@ def _candidates(names: list[str], rows: list[list[Value | None]]) -> Candidates:
             if value is not None:
                 choices[row, column] = position[str(value) if words else value]
     groups = np.array([known.index(name) for name in templates], dtype=np.uint8)
-    return Candidates(axes=axes, choices=choices, groups=groups, names=tuple(known))
+    ours = origins(axes, known, choices, groups) if TEMPLATE in names else {}
+    firsts = {name: template.first_choices for name, (template, _) in ours.items()}
+    return Candidates(axes=axes, choices=choices, groups=groups, names=tuple(known), firsts=firsts)
 
 
 def _choices(values: tuple[Value | None, ...]) -> tuple[Value, ...]:

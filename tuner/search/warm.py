@@ -7,9 +7,11 @@ another sampler such a surrogate makes the donor's share of the proposals.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from tuner.search.candidates import ABSENT, Candidates, Rows
+from tuner.search.candidates import ABSENT, Axis, Candidates, Choice, Rows
 from tuner.search.guide import Guide
 from tuner.search.model import Known
 from tuner.search.samplers import PoolSampler, Sampler, make_sampler
@@ -72,16 +74,20 @@ def warmed(inner: Sampler, donor: Known, seed: int) -> Sampler:
 def transfer(donor: Candidates, known: Known, target: Candidates) -> Known:
     """Return a donor's results by the rows of another space; what has no equal there is left out.
 
-    A parameter of the same name and value is the same; one that only one of them has must have a single choice.
+    A parameter of the same name and value is the same. One that only the target has takes its template's first choice,
+    or must have a single choice where the template is not known; one that only the donor has must have a single choice.
     """
-    columns = {axis.name: column for column, axis in enumerate(donor.axes)}
     names = {name: group for group, name in enumerate(target.names)}
+    free = {axis.name for axis in donor.axes if len(axis.choices) > 1} - {axis.name for axis in target.axes}
+    lacking = [_lacking(donor, target, name) for name in target.names]
     found: dict[int, int] = {}
-    unknown = {axis.name for axis in donor.axes if len(axis.choices) > 1} - {axis.name for axis in target.axes}
-    for place, row in enumerate([] if unknown else known.rows.tolist()):
+    for place, row in enumerate(known.rows.tolist()):
         group = names.get(donor.names[donor.groups[row]], 0 if len(names) == 1 else None)
-        choices = _translated(donor, row, columns, target)
-        index = None if group is None or choices is None else target.find(choices, group)
+        given = _given(donor, row)
+        if group is None or free & given.keys():
+            continue
+        choices = _translated(given, target.axes, lacking[group])
+        index = None if choices is None else target.find(choices, group)
         if index is not None:
             found.setdefault(index, place)
     places = np.array(list(found.values()), dtype=np.int64)
@@ -90,19 +96,32 @@ def transfer(donor: Candidates, known: Known, target: Candidates) -> Known:
     )
 
 
-def _translated(donor: Candidates, row: int, columns: dict[str, int], target: Candidates) -> Rows | None:
-    choices: Rows = np.full(len(target.axes), ABSENT, dtype=np.uint8)
-    for column, axis in enumerate(target.axes):
-        if axis.name not in columns:
-            if len(axis.choices) > 1:
-                return None
-            choices[column] = 0
-            continue
-        there = donor.choices[row, columns[axis.name]]
-        if there == ABSENT:
-            continue
-        value = donor.axes[columns[axis.name]].choices[there]
-        if value not in axis.choices:
+def _given(donor: Candidates, row: int) -> dict[str, Choice]:
+    pairs = zip(donor.axes, donor.choices[row].tolist(), strict=True)
+    return {axis.name: axis.choices[choice] for axis, choice in pairs if choice != ABSENT}
+
+
+def _lacking(donor: Candidates, target: Candidates, template: str) -> list[int | None]:
+    """Return for each axis which choice a configuration has that lacks it: perhaps ``ABSENT``, or None for unknown."""
+    firsts, known = target.firsts.get(template), {axis.name for axis in donor.axes}
+    if firsts is not None:
+        return [_place(axis, firsts[axis.name]) if axis.name in firsts else ABSENT for axis in target.axes]
+    return [ABSENT if axis.name in known else 0 if len(axis.choices) == 1 else None for axis in target.axes]
+
+
+def _translated(given: dict[str, Choice], axes: Sequence[Axis], lacking: Sequence[int | None]) -> Rows | None:
+    choices: Rows = np.full(len(axes), ABSENT, dtype=np.uint8)
+    for column, (axis, without) in enumerate(zip(axes, lacking, strict=True)):
+        place = _place(axis, given[axis.name]) if axis.name in given else without
+        if place is None:
             return None
-        choices[column] = axis.choices.index(value)
+        choices[column] = place
     return choices
+
+
+def _place(axis: Axis, value: Choice) -> int | None:
+    """Return which choice a value is; recordings hold numbers as words where another template has words there."""
+    texts = [str(choice) for choice in axis.choices]
+    if value in axis.choices:
+        return axis.choices.index(value)
+    return texts.index(str(value)) if str(value) in texts else None

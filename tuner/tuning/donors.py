@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.errors import UsageError
-from tuner.results import StudyKey
+from tuner.results import Result, StudyKey
 from tuner.search.model import Known
 from tuner.search.warm import FEWEST
 from tuner.space import Space
 from tuner.storage import Store, StudyHandle, StudySummary
+from tuner.templates import Configuration
 from tuner.tuning.options import AUTO, OFF, RunOptions
 from tuner.tuning.stopping import known_of
 
@@ -93,6 +94,24 @@ def _distance(summary: StudySummary, ours: StudyKey) -> tuple[bool, bool, bool, 
 
 
 def _donor(study: StudyHandle, space: Space) -> Donor:
-    results = study.results()
-    known = known_of(space, {result.configuration.key: result for result in results})
-    return Donor(study=study.name, known=known, results=len(results))
+    results, here = study.results(), dict[str, Result]()
+    for result in results:
+        configuration = _completed(result.configuration, space)
+        if configuration is not None:
+            here.setdefault(configuration.key, replace(result, configuration=configuration))
+    return Donor(study=study.name, known=known_of(space, here), results=len(results))
+
+
+def _completed(configuration: Configuration, space: Space) -> Configuration | None:
+    """Return a donor's configuration with the first choices of parameters that its template did not have yet.
+
+    None where a parameter or a choice is no longer there. Only as a donor may the two count as one: a result is the
+    result of its own source alone.
+    """
+    template = next((part.template for part in space.parts if part.template.name == configuration.template), None)
+    if template is None:
+        return None
+    try:
+        return template.configuration(configuration.as_dict())
+    except UsageError:
+        return None
