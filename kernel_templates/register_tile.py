@@ -139,6 +139,14 @@ class Tile:
         load = whole * self.widest(run, run) + (1 - 1 * whole) * self.widest(layer.W, self.pitch)
         return larger(larger(load, self.x_width), self.widest(p.TILE_W, layer.W_out))
 
+    @property
+    def waste(self) -> Any:
+        """Sums computed for each that the layer needs, times turns of a thread for each that has a task."""
+        rows = self.bands * self.row_tiles * self.p.TILE_H / self.layer.H_out
+        columns = self.strips * self.p.TILE_W / self.layer.W_out
+        over = rows * columns * (self.groups * self.p.TILE_M / self.layer.M)
+        return over * self.rounds * self.p.BLOCK_X / self.tasks
+
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
     tile = Tile(p, layer)
@@ -147,6 +155,11 @@ def launch(p: Any, layer: ConvLayer) -> Launch:
         block=(p.BLOCK_X, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
+
+
+def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
+    tile = Tile(p, layer)
+    return {"shared bytes": tile.shared_bytes, "rounds": tile.rounds, "waste": tile.waste}
 
 
 def fits_thread(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -368,6 +381,7 @@ TEMPLATE = KernelTemplate(
         Constraint("unrolled loops", short_unrolled, "the unrolled loops are longer than 4096 terms"),
     ),
     launch=launch,
+    figures=figures,
     baselines=(
         Baseline("2017 step 5: outputs in an array", {"BLOCK_SHAPE": "1024x1", "TILE_M": 4}),
         Baseline(

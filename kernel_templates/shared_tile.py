@@ -53,6 +53,15 @@ def launch(p: Any, layer: ConvLayer) -> Launch:
     )
 
 
+def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
+    turns = tiles(p, layer) * rounds(p, layer)
+    return {
+        "shared bytes": shared_bytes(p, layer),
+        "rounds": rounds(p, layer),
+        "waste": turns * p.BLOCK_X * p.BLOCK_Y / (layer.H_out * layer.W_out),
+    }
+
+
 def fits_grid(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (tiles(p, layer) <= MAX_GRID) & ((p.GRID_LAYOUT != "B,M,1") | (layer.M <= MAX_GRID))
 
@@ -163,6 +172,7 @@ TEMPLATE = KernelTemplate(
         ),
     ),
     launch=launch,
+    figures=figures,
     baselines=(
         Baseline("2017 step 2: x and w in shared memory", STEP_2),
         Baseline("2017 step 3: block 1024x1", STEP_3),

@@ -183,6 +183,15 @@ class Tile:
             self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4 + self.ring_words + self.raw_words
         )
 
+    @property
+    def waste(self) -> Any:
+        """Products computed for each that the layer needs, times turns of a warp for each that has a task."""
+        rows = self.bands * self.row_tiles * self.p.TILE_ROWS / self.layer.H_out
+        columns = self.column_tasks * self.p.TILE_COLUMNS / self.columns * (self.row_columns * self.p.SHIFTS)
+        terms = self.steps * 8 / (self.layer.K * self.word_c)
+        over = rows * columns / self.layer.W_out * terms * (self.groups * self.p.TILE_M / self.layer.M)
+        return over * self.rounds * self.warps / self.tasks
+
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
     tile = Tile(p, layer)
@@ -191,6 +200,11 @@ def launch(p: Any, layer: ConvLayer) -> Launch:
         block=(p.BLOCK_X, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
+
+
+def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
+    tile = Tile(p, layer)
+    return {"shared bytes": tile.shared_bytes, "rounds": tile.rounds, "waste": tile.waste}
 
 
 def holds_precision(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -491,6 +505,7 @@ TEMPLATE = KernelTemplate(
         ),
     ),
     launch=launch,
+    figures=figures,
     baselines=(  # so that a search knows of this template from the first; valid for one layer or another
         Baseline("tensor cores: 2x16x8 tile", {**START, "TILE_M": 8}, start=True),
         Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "WRITES": "bulk"}, start=True),

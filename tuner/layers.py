@@ -9,6 +9,7 @@ Letters are the course's. In cuDNN's words: B = N, M = K, K = R = S, H_out = P, 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 
 from tuner.errors import UsageError
@@ -98,6 +99,17 @@ class ConvLayer:
 
     def describe(self) -> str:
         return f"B={self.B} C={self.C} {self.H}x{self.W} -> M={self.M} {self.H_out}x{self.W_out}, K={self.K}"
+
+
+_DESCRIBED = re.compile(r"B=(\d+) C=(\d+) (\d+)x(\d+) -> M=(\d+) \d+x\d+, K=(\d+)")
+
+
+def described_layer(name: str, text: str) -> ConvLayer | None:
+    """Return the layer that :meth:`ConvLayer.describe` wrote down, or None for another text."""
+    if not (match := _DESCRIBED.fullmatch(text)):
+        return None
+    B, C, H, W, M, K = map(int, match.groups())
+    return ConvLayer(name=name, B=B, C=C, H=H, W=W, M=M, K=K)
 
 
 def _layer(name: str, C: int, side: int, M: int, K: int) -> ConvLayer:

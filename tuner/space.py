@@ -22,7 +22,7 @@ from tuner.values import Values
 Indices = npt.NDArray[np.uint8]
 
 
-class _Columns(Values):
+class Columns(Values):
     """Parameter columns gathered on demand from the choice indices of many configurations."""
 
     __slots__ = ("_rows", "_tables")
@@ -122,7 +122,7 @@ def _apply(
 ) -> npt.NDArray[np.bool_] | None:
     """Evaluate a rule on all rows, or return None while a parameter it reads is not there yet."""
     try:
-        holds = rule.holds(_Columns(rows, parameters), layer, limits)
+        holds = rule.holds(Columns(rows, parameters), layer, limits)
     except AttributeError:
         return None
     return np.broadcast_to(np.asarray(holds, dtype=bool), (len(rows),))

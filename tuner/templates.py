@@ -65,6 +65,7 @@ class Launch:
 
 
 Predicate = Callable[[Any, ConvLayer, DeviceLimits], Any]
+Derivation = Callable[[Any, ConvLayer], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,8 @@ class KernelTemplate:
         source: The text of the .cu file; its entry point is ``conv_forward``.
         launch: ``launch(p, layer) -> Launch`` for one configuration.
         dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
+        figures: ``figures(p, layer)``: by name, positive sizes (or columns of them) that follow from a configuration
+            and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
     """
 
     name: str
@@ -174,6 +177,7 @@ class KernelTemplate:
     launch: Callable[[Any, ConvLayer], Launch]
     baselines: tuple[Baseline, ...] = ()
     dialects: tuple[Dialect, ...] = (CUDA, OPENCL)
+    figures: Derivation | None = None
 
     def __post_init__(self) -> None:
         names = [parameter.name for parameter in self.parameters]

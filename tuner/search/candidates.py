@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.search.features import Feature, encode, is_word, number_kinds, pairwise, volumes
+from tuner.search.figures import LEVELS, Figures, logarithms
 
 if TYPE_CHECKING:
     from tuner.space import Space
@@ -25,7 +26,6 @@ Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Choice = int | float | str
 ABSENT: Final = 255
-LEVELS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Candidates:
         names: The templates' names.
         firsts: By template and parameter the first choice, which stands for a parameter that older results lack;
             without the templates of which only results are known.
+        figures: What templates derive from their parameters; none where they are not known.
     """
 
     axes: tuple[Axis, ...]
@@ -58,6 +59,7 @@ class Candidates:
     groups: npt.NDArray[np.uint8]
     names: tuple[str, ...]
     firsts: Mapping[str, Mapping[str, Choice]] = field(default_factory=dict)
+    figures: Figures | None = None
 
     @classmethod
     def of(cls, space: Space) -> Candidates:
@@ -86,6 +88,7 @@ class Candidates:
             groups=groups,
             names=tuple(template.name for template in templates),
             firsts={template.name: template.first_choices for template in templates},
+            figures=Figures.joined(groups, [logarithms(part.template, space.layer, part.rows) for part in space.parts]),
         )
 
     def __len__(self) -> int:
@@ -110,7 +113,7 @@ class Candidates:
         return np.hstack(columns) if columns else np.zeros((len(rows), 0))
 
     def codes_of(self, rows: Indices | Sequence[int]) -> Rows:
-        """Return some rows for table look-ups: a column per parameter, one for the template, one for the volume.
+        """Return some rows for table look-ups: a column per parameter, one for the template, the volume, the figures.
 
         ``ABSENT`` is one past the last choice. The volume is the product of all sizes (numbers and shapes with more
         than two choices, all positive), on a logarithmic scale of ``LEVELS``: threads times work each.
@@ -123,14 +126,21 @@ class Candidates:
             volume += table[codes[:, column]]
         top = sum(table.max() for _, table in self._volumes) or 1.0
         levels = np.rint(volume * ((LEVELS - 1) / top)).astype(np.uint8)
-        return np.column_stack([codes, self.groups[rows], levels])
+        figures = [] if self.figures is None else [self.figures.levels[rows]]
+        return np.column_stack([codes, self.groups[rows], levels, *figures])
 
     @cached_property
     def model_features(self) -> list[Feature]:
         """Features of the codes: a number, its valuation, and whether it is the very same number; a word as one.
 
-        With several templates their choice is one; with several sizes so is the volume.
+        With several templates their choice is one; with several sizes so is the volume, and each figure.
         """
+        figures = [] if self.figures is None else self.figures.features(len(self.axes) + 2)
+        return [*self.plain_features, *figures]
+
+    @cached_property
+    def plain_features(self) -> list[Feature]:
+        """The same without the figures."""
         features = []
         for axis, table in self._tables:
             if is_word(self.axes[axis].choices):

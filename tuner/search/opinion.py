@@ -32,12 +32,18 @@ ROUGH = 1.0  # how much of what the features do not explain a configuration may 
 
 
 class Opinion:
-    """A kernel with hyperparameters of its own, and what it believes of the rows on screen."""
+    """A kernel with hyperparameters of its own, and what it believes of the rows on screen.
 
-    def __init__(self, sampler: SurrogateSampler, guide: Guide | None = None) -> None:
+    Args:
+        figures: Tell configurations apart by what their templates derive as well.
+    """
+
+    def __init__(self, sampler: SurrogateSampler, guide: Guide | None = None, figures: bool = True) -> None:
         self._sampler, self._guide = sampler, guide
         self.evidence = 0.0  # logarithm of how probable the results are; held up only beside a guide
-        self._kernel = Kernel(sampler.candidates.model_features, sampler.settings.prior)
+        candidates = sampler.candidates
+        features = candidates.model_features if figures else candidates.plain_features
+        self._kernel = Kernel(features, sampler.settings.prior)
         if guide:
             self._kernel.expect(guide.kernel, ALIKE)
         self._posterior: Posterior | None = None

@@ -2,7 +2,8 @@
 
 - ``NAME.csv`` or ``NAME.csv.gz``: lines of comment that begin with ``#``, then a column per parameter, ``time_ms``
   (empty for a failure) and optionally ``status`` (``pruned``: the time is a lower bound), ``rel_std``,
-  ``compile_ms`` and ``samples_ms``. With a column ``template``, an empty cell is a parameter that it does not have.
+  ``compile_ms`` and ``samples_ms``. With a column ``template``, an empty cell is a parameter that it does not have;
+  with a comment ``# layer:`` besides, our own templates' figures are known.
 - A Kernel Tuner cache file, closed or still open (its last line ends with a comma).
 - A T4 results file, as Kernel Tuner's ``store_output_file`` writes it.
 """
@@ -23,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
+from tuner.layers import ConvLayer
 from tuner.search.candidates import ABSENT, Axis, Candidates, Floats, Rows
 from tuner.search.foreign import Record, Value, from_json
-from tuner.search.origin import origins
+from tuner.search.origin import layer_of, with_origins
 
 RESULT_COLUMNS: Final = ("time_ms", "status", "rel_std", "compile_ms", "samples_ms")
 TEMPLATE: Final = "template"
@@ -88,7 +90,7 @@ def load_recorded(path: Path) -> Recorded:
     stem = path.name.removesuffix(".gz")
     records = _from_csv(text) if stem.endswith(".csv") else from_json(text, path)
     try:
-        return _assemble(stem.rsplit(".", 1)[0], list(records))
+        return _assemble(stem.rsplit(".", 1)[0], list(records), layer_of(text))
     except UsageError as error:
         raise UsageError(f"recorded space {path}: {error}") from None
 
@@ -143,7 +145,7 @@ def _value(text: str) -> Value:
     return text
 
 
-def _assemble(name: str, records: list[Record]) -> Recorded:
+def _assemble(name: str, records: list[Record], layer: ConvLayer | None) -> Recorded:
     if not records:
         raise UsageError("no configurations; give a recording of at least one")
     names = [parameter for parameter, _ in records[0].values]
@@ -164,7 +166,7 @@ def _assemble(name: str, records: list[Record]) -> Recorded:
     seconds = np.array([np.nan if record.milliseconds is None else record.milliseconds / 1e3 for record in records])
     return Recorded(
         name=name,
-        candidates=_candidates(names, [[value for _, value in record.values] for record in records]),
+        candidates=_candidates(names, [[value for _, value in record.values] for record in records], layer),
         seconds=seconds,
         measured=seconds,
         noise=np.array([record.noise for record in records]),
@@ -173,7 +175,7 @@ def _assemble(name: str, records: list[Record]) -> Recorded:
     )
 
 
-def _candidates(names: list[str], rows: list[list[Value | None]]) -> Candidates:
+def _candidates(names: list[str], rows: list[list[Value | None]], layer: ConvLayer | None) -> Candidates:
     """Lay out the parameters' columns; one named ``template`` tells the templates apart."""
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
     templates = [str(value) for value in columns.pop(TEMPLATE, ("recorded",) * len(rows))]
@@ -188,9 +190,8 @@ def _candidates(names: list[str], rows: list[list[Value | None]]) -> Candidates:
             if value is not None:
                 choices[row, column] = position[str(value) if words else value]
     groups = np.array([known.index(name) for name in templates], dtype=np.uint8)
-    ours = origins(axes, known, choices, groups) if TEMPLATE in names else {}
-    firsts = {name: template.first_choices for name, (template, _) in ours.items()}
-    return Candidates(axes=axes, choices=choices, groups=groups, names=tuple(known), firsts=firsts)
+    found = Candidates(axes=axes, choices=choices, groups=groups, names=tuple(known))
+    return with_origins(found, layer) if TEMPLATE in names else found
 
 
 def _choices(values: tuple[Value | None, ...]) -> tuple[Value, ...]:

@@ -62,7 +62,7 @@ class Screen:
         rows = np.array(list(seen)[-2_000:], dtype=np.int64)
         values = np.array([seen[row].value for row in rows.tolist()])
         scores = np.zeros(len(candidates), dtype=np.float32)
-        for column, table in enumerate(_main_effects(candidates.codes_of(rows)[:, :-1], values)):
+        for column, table in enumerate(_main_effects(candidates.codes_of(rows)[:, : len(candidates.axes) + 1], values)):
             effects: npt.NDArray[np.float32] = np.zeros(ABSENT + 1, dtype=np.float32)
             effects[: len(table)] = table
             templates = column == candidates.choices.shape[1]

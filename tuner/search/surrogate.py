@@ -2,7 +2,8 @@
 
 The first trials are a walk over neighbours. From then on each proposal maximises the logarithm of the expected
 improvement plus that of the probability of being valid, every other one only near the fastest configuration. The
-improvement is the mean over several opinions, since a few results do not settle the hyperparameters. Rows
+improvement is the mean over several opinions, since a few results do not settle the hyperparameters; every other one
+also knows the figures that templates derive, which explain most spaces but not all. Rows
 without a result yet are taken at their expected value (kriging believer), so that a batch spreads. Several templates
 are one model with the template as a feature: what is known of a shared parameter counts for all, and the expected
 gain divides the trials among them.
@@ -84,7 +85,7 @@ class SurrogateSampler(PoolSampler):
         self._walk = Walk(self)
         self.screen = Screen(self)
         self._validity = Validity(candidates)
-        self.opinions = [Opinion(self) for _ in range(self.settings.opinions)]
+        self.opinions = [Opinion(self, figures=turn % 2 == 0) for turn in range(self.settings.opinions)]
         self.guided = [Opinion(self, guide) for _ in range(self.settings.opinions if guide else 0)]
         self._looked = self._fitted = 0
 

@@ -1,0 +1,106 @@
+"""Figures: sizes that templates derive from their configurations, as levels for the surrogate to look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.errors import UsageError
+from tuner.layers import ConvLayer
+from tuner.search.features import Feature, Floats, pairwise
+from tuner.space import Columns
+from tuner.templates import KernelTemplate
+from tuner.values import Values
+
+Rows = npt.NDArray[np.uint8]
+LEVELS: Final = 100
+CHUNK = 1 << 16  # configurations at a time, so that what leads to a figure needs little memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figures:
+    """The figures of every candidate.
+
+    Attributes:
+        levels: Shape (n, figures): the figure's logarithm from its least (0) to its largest (``LEVELS - 1``) among all
+            candidates; ``LEVELS`` where a template does not have it.
+    """
+
+    levels: Rows
+
+    @classmethod
+    def none(cls, count: int) -> Figures:
+        return cls(np.zeros((count, 0), dtype=np.uint8))
+
+    @classmethod
+    def joined(cls, groups: Rows, by_group: Sequence[Mapping[str, Floats]]) -> Figures:
+        """Join the figures of several templates; those of the same name are one, and those that never vary are none.
+
+        Args:
+            groups: Shape (n,): which template each candidate belongs to.
+            by_group: What :func:`logarithms` says of the candidates of each template, in their order.
+        """
+        columns = []
+        for name in dict.fromkeys(name for figures in by_group for name in figures):
+            column = np.full(len(groups), np.nan)
+            for group, figures in enumerate(by_group):
+                if name in figures:
+                    column[groups == group] = figures[name]
+            least, reach = np.nanmin(column), np.nanmax(column) - np.nanmin(column)
+            if reach > 1e-9:
+                levels = np.rint((column - least) * ((LEVELS - 1) / reach))
+                columns.append(np.where(np.isnan(levels), LEVELS, levels).astype(np.uint8))
+        return cls(np.column_stack(columns)) if columns else cls.none(len(groups))
+
+    def features(self, column: int) -> list[Feature]:
+        """Return a feature for each figure, expected to matter like the volume; to have none is to be in the middle.
+
+        Args:
+            column: Where the codes of the first are.
+        """
+        distances = pairwise(np.append(np.linspace(0, 1, LEVELS), 0.5)[:, None])
+        return [Feature(column + figure, distances, "volume") for figure in range(self.levels.shape[1])]
+
+
+def logarithms(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[str, Floats]:
+    """Return the logarithm (base 2) of each figure that a template has, shape (n,) each.
+
+    Args:
+        rows: Shape (n, parameters): choice indices.
+
+    Raises:
+        UsageError: The template's figures cannot be computed, or one is not a positive number.
+    """
+    starts = range(0, len(rows), CHUNK) if template.figures else ()
+    parts = [_some(template, layer, rows[start : start + CHUNK]) for start in starts]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+class _Once(dict[str, Any]):
+    """Parameter columns by name, each gathered once: figures read the same few again and again."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__()
+        self._columns = columns
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = getattr(self._columns, name)
+        return self[name]
+
+
+def _some(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[str, Floats]:
+    assert template.figures is not None
+    try:
+        figures = template.figures(Values(_Once(Columns(rows, template.parameters))), layer)
+        values = {name: np.broadcast_to(np.asarray(each, dtype=float), len(rows)) for name, each in figures.items()}
+    except Exception as error:
+        raise UsageError(f"template {template.name}: its figures fail; {type(error).__name__}: {error}") from None
+    for name, column in values.items():
+        wrong = column[~(np.isfinite(column) & (column > 0))]
+        if len(wrong):
+            raise UsageError(f"template {template.name}: figure '{name}' is {wrong[0]:g}; give positive numbers alone")
+    return {name: np.log2(column) for name, column in values.items()}
