@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from pocl_harness import CPU_LIMITS
 
 from tuner.layers import find_layer
 from tuner.loading import builtin_templates
@@ -13,19 +14,10 @@ from tuner.protocol import Protocol, Task
 from tuner.render import render
 from tuner.results import Telemetry
 from tuner.space import enumerate_space
-from tuner.templates import OPENCL, DeviceLimits
+from tuner.templates import OPENCL
 from tuner.tuning.progress import NAIVE
 from tuner.tuning.supply import baselines, in_turn
 
-LIMITS = DeviceLimits(
-    dialect=OPENCL,
-    max_threads=1024,
-    max_block=(1024, 1024, 1024),
-    shared_bytes=1 << 18,
-    constant_bytes=1 << 16,
-    registers=1 << 16,
-    warp=1,
-)
 LAYER = find_layer("conv2", 10)
 
 
@@ -69,7 +61,7 @@ def test_samples_of_a_trial(trial: Timed, samples: int, pruned: bool) -> None:
 
 
 def test_naive_baseline_and_the_start_are_measured_before_the_walk() -> None:
-    space = enumerate_space(list(builtin_templates().values()), LAYER, LIMITS)
+    space = enumerate_space(list(builtin_templates().values()), LAYER, CPU_LIMITS)
     turn, named = in_turn(space), baselines(space)
     assert [name for _, name in turn[:2]] == [NAIVE, "CPU start: vectors, 4x4 tile"]
     assert turn[2:] == [each for each in named if each not in turn[:2]]
