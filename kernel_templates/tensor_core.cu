@@ -50,7 +50,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     const int h_first = ROWS ? blockIdx.z / SPLIT_C * BLOCK_ROWS : 0;
     const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
     x += h_first * LAYER_W;
-    w += m_first * LAYER_C * LAYER_K * LAYER_K;
+    w += m_first * LAYER_C * FILTER;
     y += m_first * H_OUT * W_OUT + h_first * W_OUT;
     const int c_first = blockIdx.z % SPLIT_C * OWN_CHUNKS * STAGED_C;
     float sums[SUMS];

@@ -36,6 +36,7 @@
 #define TASKS (BLOCK_GROUPS * COLUMN_TASKS)
 #define ROUNDS UP(TASKS, WARPS)
 #define SUMS (4 * M_TILES * N_TILES)
+#define SUM(j, h, n) sums[(((j) / 2 * TILE_ROWS + (h)) * N_TILES + (n) / 2) * 4 + (j) % 2 * 2 + (n) % 2]   // of a lane's octet j
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
 #define FRAGMENT (2 * PARTS)
 // fp16x4: a word of x and the same with its halves swapped meet w, or, where that moves fewer words, x meets halves of w.

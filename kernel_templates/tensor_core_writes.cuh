@@ -48,7 +48,7 @@ __device__ __forceinline__ void write_task(float *y, float *sums, int first, int
                     const int m = n * 8 / SHIFTS;
                     if (HAS_ROW(h) && HAS_CHANNEL(m + lane_m) && (BEYOND == 0 || at + lane_shift + i < W_OUT))
                         STREAM(STORED, &target[(m * H_OUT + h) * W_OUT + i],
-                               &sums[((j / 2 * TILE_ROWS + h) * N_TILES + n) * 4 + j % 2 * 2 + i]);
+                               &SUM(j, h, 2 * n + i));
                 }
     }
 #else
@@ -62,7 +62,7 @@ __device__ __forceinline__ void write_task(float *y, float *sums, int first, int
             float values[OCTETS];
             UNROLLED(OCTETS)
             for (int j = 0; j < OCTETS; j++)
-                values[j] = sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2];
+                values[j] = SUM(j, h, n);
             if (!NEIGHBOURS) exchange(values, t);
             UNROLLED(NEIGHBOURS ? 1 : OCTETS)
             for (int j = 0; j < (NEIGHBOURS ? 1 : OCTETS); j++) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ void gather(float *ring, const float *sums, int first
             for (int h = 0; h < TILE_ROWS; h++)
                 if (column < COLUMNS && HAS_CHANNEL(m + lane_m) && (BEYOND == 0 || at + shift < W_OUT))
                     COPY(STORED, &target[m * RING_PITCH + h * W_OUT + shift],
-                         &sums[((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2]);
+                         &SUM(j, h, n));
         }
     }
 }
