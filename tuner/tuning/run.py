@@ -59,13 +59,13 @@ class Run:
             reused=sum(result.reused for result in known),
         )
         self.ledger = Ledger(self.progress, known)
-        self.stopping = Stopping(self.searched, options)
         self._finished: deque[Result] = deque()
         self._unshown: deque[Result] = deque()
 
     def begin(self, donor: Donor | None) -> None:
         """Set up where configurations come from."""
         candidates = Candidates.of(self.searched)
+        self.stopping = Stopping(self.searched, self.options, candidates)
         self.foresight = Foresight(self.searched, candidates)
         make = partial(begun, self.options.sampler, candidates, self.options.seed, donor.known if donor else None)
         ahead = not self.facts.shares_host and (donor or self.options.sampler not in QUICK)

@@ -50,8 +50,8 @@ class GainRule:
     far; a search whose second half of trials still gained more than the noise goes on, whatever the model says.
     """
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
+    def __init__(self, space: Space, candidates: Candidates | None = None) -> None:
+        self._space, self._given = space, candidates
         self._next = FEWEST
         self._below = 0
         self._bests: list[float] = []
@@ -59,7 +59,7 @@ class GainRule:
 
     @cached_property
     def _candidates(self) -> Candidates:
-        return Candidates.of(self._space)
+        return self._given or Candidates.of(self._space)
 
     def judge(self, progress: Progress, results: Mapping[str, Result], budget: int) -> Stop | None:
         """Return whether to stop; to be asked after each trial, cheap except at every few.
@@ -84,11 +84,15 @@ class GainRule:
 
 
 class Stopping:
-    """All rules that may end a search early; none unless the user asked for them."""
+    """All rules that may end a search early; none unless the user asked for them.
 
-    def __init__(self, space: Space, options: RunOptions) -> None:
+    Args:
+        candidates: The space laid out, where somebody has done that already.
+    """
+
+    def __init__(self, space: Space, options: RunOptions, candidates: Candidates | None = None) -> None:
         self._space, self._options = space, options
-        self._gain = GainRule(space)
+        self._gain = GainRule(space, candidates)
         self._asked = -1
         self._stop: Stop | None = None
 
