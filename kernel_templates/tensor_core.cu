@@ -34,6 +34,7 @@
 // Constraints: in tensor_core_sizes.cuh, each with its reason.
 
 #include "tensor_core_sizes.cuh"
+#include "rounding.cuh"
 #include "tensor_core_operands.cuh"
 #include "tensor_core_staging.cuh"
 #include "tensor_core_product.cuh"

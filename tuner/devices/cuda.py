@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from tuner.devices.base import Array, Buffer, Kernel, wait_until
-from tuner.devices.cuda_driver import driver, driver_version, multiprocessor, shared_optin
+from tuner.devices.cuda_driver import arch_of, driver, driver_version, multiprocessor, shared_optin
 from tuner.devices.nvcc import OPTIONS, toolkit
 from tuner.devices.nvml import nvml_handle, nvml_telemetry
 from tuner.devices.occupancy import occupancy
@@ -64,7 +64,7 @@ class CudaDevice:
             model=device.name(),
             driver=driver_version(cuda),
             toolkit=f"{toolkit()} {' '.join(OPTIONS)}",
-            arch=f"sm_{major}{minor}",
+            arch=arch_of(major, minor),
             host=platform.node(),
         )
         self.limits = DeviceLimits(

@@ -12,6 +12,11 @@ FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
 ELSE = "or use --device cpu"
 
 
+def arch_of(major: int, minor: int) -> str:
+    """Return what nvcc compiles for on this device alone: sm_90 has features of its own, those of sm_90a."""
+    return f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+
+
 def driver() -> Any:
     """Import PyCUDA's driver module and initialise it.
 

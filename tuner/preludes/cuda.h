@@ -96,6 +96,17 @@
 #define CLUSTERS 0
 #endif
 
+// Products of a warpgroup, four warps, from shared memory; they run while threads go on (sm_90a alone).
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define WARPGROUP_PRODUCTS 1
+#define WARPGROUP_FENCE() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+#define WARPGROUP_COMMIT() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
+#define WARPGROUP_WAIT() asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
+#define WARPGROUP_ARRIVED(sum) asm volatile("" : "+f"(sum) :: "memory")   // no use of a sum moves before its wait
+#else
+#define WARPGROUP_PRODUCTS 0
+#endif
+
 // Rows of any length: sums[i] += factor * x[i], and to[i] = from[i].
 #define MULTIPLY_ADD(count, sums, factor, x)                   \
     UNROLLED(count)                                            \

@@ -13,6 +13,7 @@ NVCC_WORD float __uint_as_float(unsigned);
 NVCC_WORD unsigned __float_as_uint(float);
 NVCC_WORD unsigned __byte_perm(unsigned, unsigned, unsigned);
 NVCC_WORD unsigned __nvvm_shfl_bfly_sync(unsigned, unsigned, unsigned, unsigned);
+NVCC_WORD unsigned __nvvm_shfl_idx_sync(unsigned, unsigned, unsigned, unsigned);
 NVCC_WORD float fmaf(float, float, float);
 extern "C" __device__ size_t __nv_cvta_generic_to_global_impl(const void *);
 extern "C" __device__ size_t __nv_cvta_generic_to_shared_impl(const void *);
@@ -22,6 +23,15 @@ NVCC_INLINE size_t __cvta_generic_to_shared(const void *at) { return __nv_cvta_g
 
 NVCC_INLINE float __shfl_xor_sync(unsigned lanes, float value, int bits) {
     return __uint_as_float(__nvvm_shfl_bfly_sync(lanes, __float_as_uint(value), bits, 0x1f));
+}
+
+NVCC_INLINE int __shfl_sync(unsigned lanes, int value, int lane) {
+    return (int)__nvvm_shfl_idx_sync(lanes, (unsigned)value, (unsigned)lane, 0x1f);
+}
+NVCC_INLINE uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+    uint4 words;
+    words.x = x; words.y = y; words.z = z; words.w = w;
+    return words;
 }
 
 NVCC_INLINE void __stcs(float *at, float value) { asm("st.global.cs.f32 [%0], %1;" ::"l"(at), "f"(value) : "memory"); }

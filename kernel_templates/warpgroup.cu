@@ -1,0 +1,123 @@
+// warpgroup: the convolution as a matrix product of four warps at once (wgmma), both operands read from shared memory.
+//
+// Matrix product: rows are pixels, columns output channels; the sum runs over the channels of one filter term (p, q) after
+// the other. A pixel's channels lie together in shared memory, 16 bytes at a time, and pixels follow each other as in the
+// image. So the rows of a term are those of the first one, p * W + q pixels on: a term is a number added to an address, no
+// word is moved and none is read by a thread. Pixels at a row's end, where the filter hangs over, are computed and left out.
+//
+// Thread -> output: a warpgroup owns OWN_TILES tiles of 64 pixels x TILE_M channels of a band of pixels, or of IMAGES images.
+// A block's x arrives by CHANNELS at once; while the products of one part run, threads round and place the next one.
+// B=64, C=128, 56x56, M=128, K=3, FP16: 64 filters are 147 KB and stay; 16 channels of 512 pixels and their surroundings are
+// 20 KB. Two warpgroups multiply 4 tiles each, 36 products of 64x64x16 for a part.
+//
+// Parameters
+//   OPERANDS   fp16, bf16, tf32: rounded to, sums are FP32      fp16x3  the sum of two FP16 each: 3 products, as accurate as
+//              FP32 where |x|, |w| < 65504 and not tiny
+//   TILE_M     output channels of a block; blocks along y share out the others
+//   BAND       tiles of one image that a block owns (0: all)    IMAGES  whole images of a block at once
+//   BLOCK_SHAPE  128 threads a warpgroup    MIN_BLOCKS  resident at once    CHANNELS  staged at once (0: all)
+//   WEIGHTS    all channels of the block's filters stay resident, or come in parts with those of x
+//   BUFFERS    sets of staged words    SEQUENCE  bands or images that a block handles in turn
+//   ASKED      units of 8 channels of a pixel that a thread asks for at once
+// Constraints: in warpgroup_sizes.cuh, each with its reason.
+
+#include "warpgroup_sizes.cuh"
+#include "rounding.cuh"
+#include "warpgroup_product.cuh"
+#include "warpgroup_staging.cuh"
+
+// Write what lane (g, t) of a warp has of a tile: pixels g and g + 8 of the warp's 16, channels 2t, 2t + 1 of every 8.
+__device__ __forceinline__ void write_tile(float *y, const float *sums, int pixel, int filters)
+{
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, warp = threadIdx.x / 32 % 4;
+    UNROLLED(2)
+    for (int half = 0; half < 2; half++) {
+        const unsigned at = pixel + warp * 16 + half * 8 + g, row = at / LAYER_W, column = at % LAYER_W;
+        float *const target = y + 2 * t * H_OUT * W_OUT + row * W_OUT + column;
+        UNROLLED(TILE_M / 4)
+        for (int n = 0; n < TILE_M / 4; n++) {
+            const int m = n / 2 * 8 + n % 2;
+            if (row < H_OUT && column < W_OUT && (LAYER_M % TILE_M == 0 || m + 2 * t < filters))
+                STREAM(1, &target[m * H_OUT * W_OUT], &sums[n / 2 * 4 + half * 2 + n % 2]);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
+             int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
+{
+    SHARED_MEMORY(uint4, staged, SHARED_UNITS);
+    uint4 *const staged_w = staged + BUFFERS * PARTS * X_UNITS;
+    const int group = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);   // as one number of the warp, not one of each lane
+    const int m_first = blockIdx.y * TILE_M, parts = UP(B, IMAGES) * BANDS;
+    w += m_first * LAYER_C * FILTER;
+    y += m_first * H_OUT * W_OUT;
+    float sums[OWN_TILES][TILE_M / 2];
+
+// Step i of the block: which part of the batch, from which image and pixel of it on, which channels.
+#define PART(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
+#define IMAGE(i) (PART(i) / BANDS * IMAGES)
+#define PIXEL(i) (PART(i) % BANDS * BAND_TILES * 64)
+#define C(i) ((i) % CHUNKS * STAGED_C)
+#define X_BUFFER(i) (staged + (i) % BUFFERS * PARTS * X_UNITS)
+#define W_BUFFER(i) (staged_w + (i) % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS)
+#define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && PART(i) < parts)
+#define STAGE(i)                                                                                                     \
+    do {                                                                                                             \
+        stage_x(X_BUFFER(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W + PIXEL(i), C(i), B - (int)IMAGE(i), \
+                LAYER_H * LAYER_W - (int)PIXEL(i));                                                                  \
+        if (!KEEP_W) stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first);                                               \
+    } while (0)
+
+    UNROLLED(1)
+    for (int i = 0; KEEP_W && i < CHUNKS; i++)
+        stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first);
+    STAGE(0);
+    BULK_FENCE();   // what threads have written is read by the tensor cores
+    __syncthreads();
+    UNROLLED(1)
+    for (int i = 0; IS_STEP(i); i++) {
+        if (BUFFERS == 1 && i > 0) {
+            STAGE(i);
+            BULK_FENCE();
+            __syncthreads();
+        }
+        const unsigned a = operand(X_BUFFER(i), PIXELS), b = operand(W_BUFFER(i), TILE_M);
+        int add = i % CHUNKS > 0;
+        WARPGROUP_FENCE();
+        UNROLLED(1)
+        for (int unit = 0; unit < C_UNITS; unit += 2)
+            UNROLLED(1)
+            for (int p = 0; p < LAYER_K; p++)
+                UNROLLED(LAYER_K)
+                for (int q = 0; q < LAYER_K; q++)
+                    UNROLLED(PRODUCTS)
+                    for (int product = 0; product < PRODUCTS; product++) {   // the small ones first
+                        const int x_part = PARTS == 2 && product == 0, w_part = PARTS == 2 && product == 1;
+                        UNROLLED(OWN_TILES)
+                        for (int j = 0; j < OWN_TILES; j++) {
+                            const int tile = LEAST(group * OWN_TILES + j, TILES - 1);
+                            const int corner = tile / BAND_TILES * C_UNITS * PIXELS + tile % BAND_TILES * 64;
+                            multiply_add(sums[j], a + x_part * X_UNITS + corner + unit * PIXELS + p * LAYER_W + q,
+                                         b + w_part * W_UNITS + (p * LAYER_K + q) * W_PITCH + unit * TILE_M, add);
+                        }
+                        add = 1;
+                    }
+        WARPGROUP_COMMIT();
+        if (BUFFERS == 2 && IS_STEP(i + 1)) STAGE(i + 1);
+        WARPGROUP_WAIT();
+        BULK_FENCE();
+        __syncthreads();   // these words have been read, the next ones are there
+        UNROLLED(OWN_TILES)
+        for (int j = 0; j < OWN_TILES; j++) {
+            UNROLLED(TILE_M / 2)
+            for (int n = 0; n < TILE_M / 2; n++)
+                WARPGROUP_ARRIVED(sums[j][n]);
+            const int tile = group * OWN_TILES + j, image = tile / BAND_TILES;
+            if (i % CHUNKS == CHUNKS - 1 && tile < TILES && IMAGE(i) + image < B)
+                write_tile(y + (size_t)(IMAGE(i) + image) * LAYER_M * H_OUT * W_OUT, sums[j],
+                           PIXEL(i) + tile % BAND_TILES * 64, LAYER_M - m_first);
+        }
+    }
+}

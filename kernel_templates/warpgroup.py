@@ -1,0 +1,263 @@
+"""warpgroup: the convolution as a matrix product of four warps at once, both operands in shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.layers import ConvLayer
+from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+
+MAX_GRID = 65_535
+UNIT_BYTES = 16
+OTHER_REGISTERS = 64  # of a thread, beside its sums
+WARPGROUP_PRODUCTS = 90  # sm_90a alone has wgmma
+EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
+    "fp32": ("fp16x3",),
+    "tf32": ("fp16x3", "tf32"),
+    "fp16": ("fp16",),
+    "bf16": ("fp16", "bf16"),
+}
+
+
+def up(total: Any, part: Any) -> Any:
+    return -(-total // part)
+
+
+def pick(condition: Any, yes: Any, no: Any) -> Any:
+    """Return ``yes`` where the condition holds, else ``no``; numbers or columns of them."""
+    return condition * yes + (1 - 1 * condition) * no
+
+
+class Tile:
+    """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
+
+    def __init__(self, p: Any, layer: ConvLayer) -> None:
+        self.p = p
+        self.layer = layer
+
+    @property
+    def warpgroups(self) -> Any:
+        return self.p.BLOCK_X // 128
+
+    @property
+    def parts(self) -> Any:
+        return 1 + 1 * (self.p.OPERANDS == "fp16x3")
+
+    @property
+    def unit_c(self) -> Any:
+        return pick(self.p.OPERANDS == "tf32", 4, 8)
+
+    @property
+    def staged_c(self) -> Any:
+        return pick(self.p.CHANNELS == 0, self.layer.C, self.p.CHANNELS)
+
+    @property
+    def chunks(self) -> Any:
+        return up(self.layer.C, self.staged_c)
+
+    @property
+    def c_units(self) -> Any:
+        return up(self.staged_c, 2 * self.unit_c) * 2
+
+    @property
+    def groups(self) -> Any:
+        return up(self.layer.M, self.p.TILE_M)
+
+    @property
+    def image_tiles(self) -> Any:
+        return up((self.layer.H_out - 1) * self.layer.W + self.layer.W_out, 64)
+
+    @property
+    def band_tiles(self) -> Any:
+        return pick(self.p.BAND == 0, self.image_tiles, self.p.BAND)
+
+    @property
+    def bands(self) -> Any:
+        return up(self.image_tiles, self.band_tiles)
+
+    @property
+    def tiles(self) -> Any:
+        return self.p.IMAGES * self.band_tiles
+
+    @property
+    def own_tiles(self) -> Any:
+        return up(self.tiles, self.warpgroups)
+
+    @property
+    def registers(self) -> Any:
+        return self.own_tiles * self.p.TILE_M // 2 + OTHER_REGISTERS
+
+    @property
+    def work(self) -> Any:
+        return up(self.layer.B, self.p.IMAGES) * self.bands
+
+    @property
+    def shared_bytes(self) -> Any:
+        pixels = self.band_tiles * 64 + (self.layer.K - 1) * (self.layer.W + 1)
+        x_units = self.p.IMAGES * self.c_units * pixels
+        w_units = self.layer.K**2 * (self.c_units * self.p.TILE_M + 1)
+        w_sets = pick(self.p.WEIGHTS == "resident", self.chunks, self.p.BUFFERS)
+        return UNIT_BYTES * self.parts * (self.p.BUFFERS * x_units + w_sets * w_units)
+
+    @property
+    def waste(self) -> Any:
+        """Products computed for each that the layer needs."""
+        pixels = self.own_tiles * self.warpgroups * 64 * self.bands / self.p.IMAGES
+        channels = self.c_units * self.unit_c * self.chunks / self.layer.C
+        return (
+            pixels / (self.layer.H_out * self.layer.W_out) * channels * (self.groups * self.p.TILE_M / self.layer.M)
+        )
+
+
+def launch(p: Any, layer: ConvLayer) -> Launch:
+    tile = Tile(p, layer)
+    return Launch(
+        grid=(up(tile.work, p.SEQUENCE), tile.groups, 1),
+        block=(p.BLOCK_X, 1, 1),
+        shared_bytes=tile.shared_bytes,
+    )
+
+
+def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
+    tile = Tile(p, layer)
+    return {"shared bytes": tile.shared_bytes, "blocks": up(tile.work, p.SEQUENCE) * tile.groups, "waste": tile.waste}
+
+
+def holds_precision(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    holds: Any = False
+    for each in EXACT[limits.precision]:
+        holds = holds | (each == p.OPERANDS)
+    return holds
+
+
+def few_channels_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return tile.c_units * tile.unit_c * tile.chunks <= 2 * layer.C
+
+
+def few_pixels_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.BAND == 0) | (6 * tile.bands * tile.band_tiles <= 7 * tile.image_tiles)
+
+
+def few_turns_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return 6 * tile.own_tiles * tile.warpgroups <= 7 * tile.tiles
+
+
+def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
+
+
+TEMPLATE = KernelTemplate(
+    name="warpgroup",
+    idea="a matrix product of four warps at once, x and w read by the tensor cores from shared memory",
+    source=read_source(__file__),
+    dialects=(CUDA,),
+    parameters=(
+        Parameter(
+            name="OPERANDS",
+            choices=("fp16x3", "tf32", "fp16", "bf16"),
+            doc="what factors are rounded to; fp16x3 holds FP32's accuracy as a sum of 3 products",
+        ),
+        Parameter(
+            name="TILE_M",
+            choices=(8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256),
+            doc="output channels of a block",
+        ),
+        Parameter(
+            name="BAND", choices=(0, 1, 2, 3, 4, 5, 6, 8, 12), doc="tiles of 64 pixels of a block; 0: the whole image"
+        ),
+        Parameter(name="IMAGES", choices=(1, 2, 3, 4), doc="images of a block at once"),
+        Parameter(
+            name="BLOCK_SHAPE",
+            choices=("128x1", "256x1", "384x1", "512x1"),
+            doc="threads of a block, 128 a warpgroup",
+        ),
+        Parameter(name="CHANNELS", choices=(0, 8, 16, 32, 64), doc="input channels staged at once; 0: all"),
+        Parameter(
+            name="WEIGHTS",
+            choices=("resident", "parts"),
+            doc="filters stay in shared memory with all their channels, or come in parts as x does",
+        ),
+        Parameter(name="MIN_BLOCKS", choices=(1, 2, 3), doc="blocks resident at once; limits a thread's registers"),
+        Parameter(
+            name="SEQUENCE",
+            choices=(1, 2, 3, 4, 6, 8, 12, 19, 38),
+            doc="bands, or sets of images, that a block handles in turn",
+        ),
+        Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
+        Parameter(name="ASKED", choices=(1, 2, 4), doc="units of 8 channels that a thread asks for at once"),
+    ),
+    constraints=(
+        Constraint(
+            "warpgroups",
+            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability == WARPGROUP_PRODUCTS),
+            "only sm_90a multiplies by warpgroups",
+        ),
+        Constraint(
+            "precision",
+            holds_precision,
+            "these operands are rounded further than the precision asked for, or need not be as exact",
+        ),
+        Constraint(
+            "threads",
+            lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
+            "a block has more threads than the device allows",
+        ),
+        Constraint(
+            "some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"
+        ),
+        Constraint(
+            "whole products",
+            lambda p, layer, limits: (p.CHANNELS == 0) | (p.CHANNELS % (2 * Tile(p, layer).unit_c) == 0),
+            "a part of the channels is less than a product takes",
+        ),
+        Constraint(
+            "input channels over", few_channels_over, "more than half of the channels multiplied would hang over"
+        ),
+        Constraint(
+            "channels over",
+            lambda p, layer, limits: 6 * p.TILE_M * Tile(p, layer).groups <= up(layer.M, 8) * 8 * 7,
+            "more than a seventh of the channels computed would hang over",
+        ),
+        Constraint(
+            "band", lambda p, layer, limits: Tile(p, layer).image_tiles > p.BAND, "a band is less than an image"
+        ),
+        Constraint(
+            "one image",
+            lambda p, layer, limits: (p.BAND == 0) | (p.IMAGES == 1),
+            "a block owns bands of one image, or whole images",
+        ),
+        Constraint("pixels over", few_pixels_over, "more than a seventh of the pixels computed would hang over"),
+        Constraint("turns", few_turns_over, "more than a seventh of the warpgroups' turns would be empty"),
+        Constraint(
+            "thread registers",
+            lambda p, layer, limits: Tile(p, layer).registers <= 255,
+            "the warpgroup's tiles do not fit its registers",
+        ),
+        Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
+        Constraint(
+            "kept filters",
+            lambda p, layer, limits: (p.WEIGHTS == "resident") | (Tile(p, layer).chunks > 1),
+            "filters that are staged once stay resident",
+        ),
+        Constraint(
+            "next words",
+            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
+            "a second buffer serves what comes next",
+        ),
+        Constraint(
+            "grid",
+            lambda p, layer, limits: Tile(p, layer).groups <= MAX_GRID,
+            "a grid has at most 65,535 blocks along y",
+        ),
+        Constraint(
+            "shared memory",
+            lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
+            "the staged x and w do not fit shared memory",
+        ),
+    ),
+    launch=launch,
+    figures=figures,
+)
