@@ -18,6 +18,8 @@
 //   BLOCK_SHAPE  128 threads a warpgroup    MIN_BLOCKS  resident at once    CHANNELS  staged at once (0: all)
 //   WEIGHTS    all channels of the block's filters stay resident, or come in parts with those of x
 //   BUFFERS    sets of staged words    SEQUENCE  bands or images that a block handles in turn
+//   LOADERS    threads that only stage what the others multiply next (0: all threads do both)
+//   WRITES     a store is 8 pixels of 4 channels, as lanes have them, or 32 pixels of one, by way of shared memory
 //   ASKED      units of 8 channels of a pixel that a thread asks for at once
 // Constraints: in warpgroup_sizes.cuh, each with its reason.
 
@@ -25,23 +27,7 @@
 #include "rounding.cuh"
 #include "warpgroup_product.cuh"
 #include "warpgroup_staging.cuh"
-
-// Write what lane (g, t) of a warp has of a tile: pixels g and g + 8 of the warp's 16, channels 2t, 2t + 1 of every 8.
-__device__ __forceinline__ void write_tile(float *y, const float *sums, int pixel, int filters)
-{
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, warp = threadIdx.x / 32 % 4;
-    UNROLLED(2)
-    for (int half = 0; half < 2; half++) {
-        const unsigned at = pixel + warp * 16 + half * 8 + g, row = at / LAYER_W, column = at % LAYER_W;
-        float *const target = y + 2 * t * H_OUT * W_OUT + row * W_OUT + column;
-        UNROLLED(TILE_M / 4)
-        for (int n = 0; n < TILE_M / 4; n++) {
-            const int m = n / 2 * 8 + n % 2;
-            if (row < H_OUT && column < W_OUT && (LAYER_M % TILE_M == 0 || m + 2 * t < filters))
-                STREAM(1, &target[m * H_OUT * W_OUT], &sums[n / 2 * 4 + half * 2 + n % 2]);
-        }
-    }
-}
+#include "warpgroup_writes.cuh"
 
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
@@ -53,6 +39,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     const int m_first = blockIdx.y * TILE_M, parts = UP(B, IMAGES) * BANDS;
     w += m_first * LAYER_C * FILTER;
     y += m_first * H_OUT * W_OUT;
+    const unsigned stager = threadIdx.x - (THREADS - STAGERS);
     float sums[OWN_TILES][TILE_M / 2];
 
 // Step i of the block: which part of the batch, from which image and pixel of it on, which channels.
@@ -62,25 +49,41 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #define C(i) ((i) % CHUNKS * STAGED_C)
 #define X_BUFFER(i) (staged + (i) % BUFFERS * PARTS * X_UNITS)
 #define W_BUFFER(i) (staged_w + (i) % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS)
+#define FULL(i) (1 + (i) % BUFFERS)
+#define EMPTY(i) (1 + BUFFERS + (i) % BUFFERS)
 #define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && PART(i) < parts)
 #define STAGE(i)                                                                                                     \
     do {                                                                                                             \
         stage_x(X_BUFFER(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W + PIXEL(i), C(i), B - (int)IMAGE(i), \
-                LAYER_H * LAYER_W - (int)PIXEL(i));                                                                  \
-        if (!KEEP_W) stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first);                                               \
+                LAYER_H * LAYER_W - (int)PIXEL(i), stager);                                                          \
+        if (!KEEP_W) stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first, stager, STAGERS);                              \
+        BULK_FENCE();   /* what threads have written is read by the tensor cores */                                  \
     } while (0)
 
     UNROLLED(1)
     for (int i = 0; KEEP_W && i < CHUNKS; i++)
-        stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first);
-    STAGE(0);
-    BULK_FENCE();   // what threads have written is read by the tensor cores
+        stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first, threadIdx.x, THREADS);
+#if LOADERS
+    BULK_FENCE();
     __syncthreads();
+    if (group >= WARPGROUPS) {
+        UNROLLED(1)
+        for (int i = 0; IS_STEP(i); i++) {
+            if (i >= BUFFERS) BARRIER_WAIT(EMPTY(i), THREADS);
+            STAGE(i);
+            BARRIER_ARRIVE(FULL(i), THREADS);
+        }
+        return;
+    }
+#else
+    STAGE(0);
+    __syncthreads();
+#endif
     UNROLLED(1)
     for (int i = 0; IS_STEP(i); i++) {
-        if (BUFFERS == 1 && i > 0) {
+        if (LOADERS) BARRIER_WAIT(FULL(i), THREADS);
+        else if (BUFFERS == 1 && i > 0) {
             STAGE(i);
-            BULK_FENCE();
             __syncthreads();
         }
         const unsigned a = operand(X_BUFFER(i), PIXELS), b = operand(W_BUFFER(i), TILE_M);
@@ -105,10 +108,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                         add = 1;
                     }
         WARPGROUP_COMMIT();
-        if (BUFFERS == 2 && IS_STEP(i + 1)) STAGE(i + 1);
+        if (!LOADERS && BUFFERS == 2 && IS_STEP(i + 1)) STAGE(i + 1);
         WARPGROUP_WAIT();
-        BULK_FENCE();
-        __syncthreads();   // these words have been read, the next ones are there
+        if (!LOADERS) __syncthreads();   // these words have been read, the next ones are there
+        else if (IS_STEP(i + BUFFERS)) BARRIER_ARRIVE(EMPTY(i), THREADS);
         UNROLLED(OWN_TILES)
         for (int j = 0; j < OWN_TILES; j++) {
             UNROLLED(TILE_M / 2)
@@ -117,7 +120,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             const int tile = group * OWN_TILES + j, image = tile / BAND_TILES;
             if (i % CHUNKS == CHUNKS - 1 && tile < TILES && IMAGE(i) + image < B)
                 write_tile(y + (size_t)(IMAGE(i) + image) * LAYER_M * H_OUT * W_OUT, sums[j],
-                           PIXEL(i) + tile % BAND_TILES * 64, LAYER_M - m_first);
+                           (float *)(staged_w + W_SETS * PARTS * W_UNITS), PIXEL(i) + tile % BAND_TILES * 64,
+                           LAYER_M - m_first, group);
         }
     }
 }

@@ -9,7 +9,7 @@ from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemp
 
 MAX_GRID = 65_535
 UNIT_BYTES = 16
-OTHER_REGISTERS = 64  # of a thread, beside its sums
+ROW_PITCH = 68  # pixels of a channel on its way to y
 WARPGROUP_PRODUCTS = 90  # sm_90a alone has wgmma
 EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("fp16x3",),
@@ -37,7 +37,7 @@ class Tile:
 
     @property
     def warpgroups(self) -> Any:
-        return self.p.BLOCK_X // 128
+        return (self.p.BLOCK_X - self.p.LOADERS) // 128
 
     @property
     def parts(self) -> Any:
@@ -85,11 +85,15 @@ class Tile:
 
     @property
     def registers(self) -> Any:
-        return self.own_tiles * self.p.TILE_M // 2 + OTHER_REGISTERS
+        return self.own_tiles * self.p.TILE_M // 2 + pick(self.p.LOADERS == 0, 64, 32)
 
     @property
     def work(self) -> Any:
         return up(self.layer.B, self.p.IMAGES) * self.bands
+
+    @property
+    def row_channels(self) -> Any:
+        return pick(self.p.TILE_M < 32, self.p.TILE_M, 32)
 
     @property
     def shared_bytes(self) -> Any:
@@ -97,7 +101,8 @@ class Tile:
         x_units = self.p.IMAGES * self.c_units * pixels
         w_units = self.layer.K**2 * (self.c_units * self.p.TILE_M + 1)
         w_sets = pick(self.p.WEIGHTS == "resident", self.chunks, self.p.BUFFERS)
-        return UNIT_BYTES * self.parts * (self.p.BUFFERS * x_units + w_sets * w_units)
+        rows = (self.p.WRITES == "rows") * self.warpgroups * self.row_channels * ROW_PITCH // 4
+        return UNIT_BYTES * (self.parts * (self.p.BUFFERS * x_units + w_sets * w_units) + rows)
 
     @property
     def waste(self) -> Any:
@@ -171,8 +176,18 @@ TEMPLATE = KernelTemplate(
         Parameter(name="IMAGES", choices=(1, 2, 3, 4), doc="images of a block at once"),
         Parameter(
             name="BLOCK_SHAPE",
-            choices=("128x1", "256x1", "384x1", "512x1"),
+            choices=tuple(f"{threads}x1" for threads in (128, 256, 384, 512, 640, 768)),
             doc="threads of a block, 128 a warpgroup",
+        ),
+        Parameter(
+            name="LOADERS",
+            choices=(0, 128, 256),
+            doc="threads that only stage what the others multiply next; 0: all do both",
+        ),
+        Parameter(
+            name="WRITES",
+            choices=("lanes", "rows"),
+            doc="a store is 8 pixels of 4 channels, or 32 pixels of one by way of shared memory",
         ),
         Parameter(name="CHANNELS", choices=(0, 8, 16, 32, 64), doc="input channels staged at once; 0: all"),
         Parameter(
@@ -186,7 +201,7 @@ TEMPLATE = KernelTemplate(
             choices=(1, 2, 3, 4, 6, 8, 12, 19, 38),
             doc="bands, or sets of images, that a block handles in turn",
         ),
-        Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
+        Parameter(name="BUFFERS", choices=(1, 2, 3, 4), doc="sets of staged words; with more than 1 the next arrive during these"),
         Parameter(name="ASKED", choices=(1, 2, 4), doc="units of 8 channels that a thread asks for at once"),
     ),
     constraints=(
@@ -204,6 +219,24 @@ TEMPLATE = KernelTemplate(
             "threads",
             lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
             "a block has more threads than the device allows",
+        ),
+        Constraint(
+            "multipliers", lambda p, layer, limits: p.BLOCK_X > p.LOADERS, "some threads have to multiply"
+        ),
+        Constraint(
+            "use of loaders",
+            lambda p, layer, limits: (p.LOADERS == 0) | (p.BUFFERS > 1),
+            "what loaders fetch needs a buffer of its own",
+        ),
+        Constraint(
+            "many buffers",
+            lambda p, layer, limits: (p.LOADERS > 0) | (p.BUFFERS <= 2),
+            "more than two buffers serve loaders alone",
+        ),
+        Constraint(
+            "equal rows",
+            lambda p, layer, limits: (p.WRITES == "lanes") | (p.TILE_M % Tile(p, layer).row_channels == 0),
+            "channels are written in equal parts",
         ),
         Constraint(
             "some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"
@@ -244,8 +277,8 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "next words",
-            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks > 1),
-            "a second buffer serves what comes next",
+            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks >= p.BUFFERS),
+            "more buffers than a block has steps",
         ),
         Constraint(
             "grid",

@@ -6,7 +6,8 @@
 #define W_OUT (LAYER_W - LAYER_K + 1)
 #define FILTER (LAYER_K * LAYER_K)
 #define THREADS BLOCK_X
-#define WARPGROUPS (THREADS / 128)
+#define WARPGROUPS ((THREADS - LOADERS) / 128)   // that multiply
+#define STAGERS (LOADERS ? LOADERS : THREADS)    // threads that stage what comes next
 #define PARTS (OPERANDS == OPERANDS_FP16X3 ? 2 : 1)   // of a factor: larger, smaller
 #define PRODUCTS (PARTS == 2 ? 3 : 1)
 #define UNIT_C (OPERANDS == OPERANDS_TF32 ? 4 : 8)    // channels in a unit of 16 bytes; a product takes two units
@@ -27,16 +28,27 @@
 #define PIXELS (BAND_TILES * 64 + (LAYER_K - 1) * (LAYER_W + 1))   // of x that a band needs
 #define SUMS (OWN_TILES * TILE_M / 2)
 
+#define REGISTERS (SUMS + (LOADERS ? 32 : 64))
+
 #define X_UNITS (IMAGES * C_UNITS * PIXELS)
 #define W_PITCH (C_UNITS * TILE_M + 1)   // units of a filter's term; neighbouring terms lie in other banks
 #define W_UNITS (FILTER * W_PITCH)
 #define KEEP_W (WEIGHTS == WEIGHTS_RESIDENT)
 #define W_SETS (KEEP_W ? CHUNKS : BUFFERS)
-#define SHARED_UNITS (PARTS * (BUFFERS * X_UNITS + W_SETS * W_UNITS))
-#define BATCH(items) LEAST(UP(items, THREADS), ASKED * 8 / UNIT_C)   // units that a thread asks for at once
+#define BATCH(items) LEAST(UP(items, STAGERS), ASKED * 8 / UNIT_C)   // units that a thread asks for at once
+#define ROWS (WRITES == WRITES_ROWS)
+#define ROW_CHANNELS LEAST(TILE_M, 32)
+#define ROW_PITCH (64 + 4)   // pixels of a channel; neighbouring channels lie in other banks
+#define WRITTEN(group) (1 + 2 * BUFFERS + (group))   // its barrier
+#define ROW_UNITS (ROWS ? WARPGROUPS * ROW_CHANNELS * ROW_PITCH / 4 : 0)
+#define SHARED_UNITS (PARTS * (BUFFERS * X_UNITS + W_SETS * W_UNITS) + ROW_UNITS)
 
 REQUIRE(WARPGROUP_PRODUCTS, "only sm_90a multiplies by warpgroups");
 REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
+REQUIRE(LOADERS < THREADS, "some threads have to multiply");
+REQUIRE(LOADERS == 0 || BUFFERS > 1, "what loaders fetch needs a buffer of its own");
+REQUIRE(LOADERS > 0 || BUFFERS <= 2, "more than two buffers serve loaders alone");
+REQUIRE(!ROWS || TILE_M % ROW_CHANNELS == 0, "channels are written in equal parts");
 REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
 REQUIRE(C_UNITS * UNIT_C * CHUNKS <= 2 * LAYER_C, "more than half of the channels multiplied would hang over");
 REQUIRE(TILE_M * GROUPS * 6 <= UP(LAYER_M, 8) * 8 * 7, "more than a seventh of the channels computed would hang over");
@@ -45,8 +57,8 @@ REQUIRE(BAND == 0 || IMAGES == 1, "a block owns bands of one image, or whole ima
 REQUIRE(BAND == 0 || 6 * BANDS * BAND_TILES <= 7 * IMAGE_TILES,
         "more than a seventh of the pixels computed would hang over");
 REQUIRE(6 * OWN_TILES * WARPGROUPS <= 7 * TILES, "more than a seventh of the warpgroups' turns would be empty");
-REQUIRE((SUMS + 64) <= MAX_REGISTERS, "the warpgroup's tiles do not fit its registers");
-REQUIRE((SUMS + 64) * THREADS * MIN_BLOCKS <= BLOCK_REGISTERS, "this many blocks do not fit the registers at once");
+REQUIRE(REGISTERS <= MAX_REGISTERS, "the warpgroup's tiles do not fit its registers");
+REQUIRE(REGISTERS * THREADS * MIN_BLOCKS <= BLOCK_REGISTERS, "this many blocks do not fit the registers at once");
 REQUIRE(KEEP_W || CHUNKS > 1, "filters that are staged once stay resident");
-REQUIRE(BUFFERS == 1 || SEQUENCE * CHUNKS > 1, "a second buffer serves what comes next");
+REQUIRE(BUFFERS <= SEQUENCE * CHUNKS, "more buffers than a block has steps");
 REQUIRE(SHARED_UNITS * 16 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");

@@ -14,15 +14,16 @@ __device__ __forceinline__ void keep(uint4 *to, int part, const float *c)
 #endif
 }
 
+// `thread` of `threads` does its share of these.
 // Channels c_first on of the images from x on, as [image][unit of channels][pixel]. pixels: that there are in an image.
-__device__ __forceinline__ void stage_x(uint4 *to, const float *x, int c_first, int images, int pixels)
+__device__ __forceinline__ void stage_x(uint4 *to, const float *x, int c_first, int images, int pixels, unsigned thread)
 {
     UNROLLED(1)
-    for (unsigned begin = threadIdx.x; begin < X_UNITS; begin += BATCH(X_UNITS) * THREADS) {
+    for (unsigned begin = thread; begin < X_UNITS; begin += BATCH(X_UNITS) * STAGERS) {
         float words[BATCH(X_UNITS)][UNIT_C] = {};
         UNROLLED(BATCH(X_UNITS))
         for (int j = 0; j < BATCH(X_UNITS); j++) {
-            const unsigned i = begin + j * THREADS, pixel = i % PIXELS, unit = i / PIXELS % C_UNITS;
+            const unsigned i = begin + j * STAGERS, pixel = i % PIXELS, unit = i / PIXELS % C_UNITS;
             const unsigned image = i / PIXELS / C_UNITS;
             const int c = c_first + unit * UNIT_C;
             if (i < X_UNITS && (int)pixel < pixels && (int)image < images)
@@ -33,18 +34,18 @@ __device__ __forceinline__ void stage_x(uint4 *to, const float *x, int c_first, 
         }
         UNROLLED(BATCH(X_UNITS))
         for (int j = 0; j < BATCH(X_UNITS); j++)
-            if (begin + j * THREADS < X_UNITS) keep(to + begin + j * THREADS, X_UNITS, words[j]);
+            if (begin + j * STAGERS < X_UNITS) keep(to + begin + j * STAGERS, X_UNITS, words[j]);
     }
 }
 
 // Channels c_first on of the filters from w on, as [term][unit of channels][filter].
-__device__ __forceinline__ void stage_w(uint4 *to, const float *w, int c_first, int filters)
+__device__ __forceinline__ void stage_w(uint4 *to, const float *w, int c_first, int filters, unsigned thread, unsigned threads)
 {
     UNROLLED(1)
-    for (unsigned begin = threadIdx.x; begin < FILTER * C_UNITS * TILE_M; begin += BATCH(FILTER * C_UNITS * TILE_M) * THREADS) {
+    for (unsigned begin = thread; begin < FILTER * C_UNITS * TILE_M; begin += BATCH(FILTER * C_UNITS * TILE_M) * threads) {
         float words[BATCH(FILTER * C_UNITS * TILE_M)][UNIT_C] = {};
 #define LOCATE_W(j)                                                                                      \
-    const unsigned i = begin + (j) * THREADS, term = i % FILTER, unit = i / FILTER % C_UNITS;            \
+    const unsigned i = begin + (j) * threads, term = i % FILTER, unit = i / FILTER % C_UNITS;            \
     const unsigned m = i / FILTER / C_UNITS
         UNROLLED(BATCH(FILTER * C_UNITS * TILE_M))
         for (int j = 0; j < BATCH(FILTER * C_UNITS * TILE_M); j++) {

@@ -96,6 +96,10 @@
 #define CLUSTERS 0
 #endif
 
+// Barriers by number, beside that of __syncthreads: some threads wait until `threads` have come, others only come.
+#define BARRIER_WAIT(number, threads) asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory")
+#define BARRIER_ARRIVE(number, threads) asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(threads) : "memory")
+
 // Products of a warpgroup, four warps, from shared memory; they run while threads go on (sm_90a alone).
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define WARPGROUP_PRODUCTS 1
