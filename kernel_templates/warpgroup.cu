@@ -5,6 +5,9 @@
 // image. So the rows of a term are those of the first one, p * W + q pixels on: a term is a number added to an address, no
 // word is moved and none is read by a thread. Pixels at a row's end, where the filter hangs over, are computed and left out.
 //
+// With few output channels the tensor cores wait for x. A row of the product can then be SHIFTS neighbouring pixels: its
+// columns are (channel, shift), the filter moved on by a pixel for each, so that each word of x is read less often.
+//
 // Thread -> output: a warpgroup owns OWN_TILES tiles of 64 pixels x TILE_M channels of a band of pixels, or of IMAGES images.
 // A block's x arrives by CHANNELS at once; while the products of one part run, threads round and place the next one.
 // B=64, C=128, 56x56, M=128, K=3, FP16: 64 filters are 147 KB and stay; 16 channels of 512 pixels and their surroundings are
@@ -14,6 +17,7 @@
 //   OPERANDS   fp16, bf16, tf32: rounded to, sums are FP32      fp16x3  the sum of two FP16 each: 3 products, as accurate as
 //              FP32 where |x|, |w| < 65504 and not tiny
 //   TILE_M     output channels of a block; blocks along y share out the others
+//   SHIFTS     pixels of a row of the product; with more than 1, x that is not finite spoils its neighbours too
 //   BAND       tiles of one image that a block owns (0: all)    IMAGES  whole images of a block at once
 //   BLOCK_SHAPE  128 threads a warpgroup    MIN_BLOCKS  resident at once    CHANNELS  staged at once (0: all)
 //   WEIGHTS    all channels of the block's filters stay resident, or come in parts with those of x
@@ -40,12 +44,12 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     w += m_first * LAYER_C * FILTER;
     y += m_first * H_OUT * W_OUT;
     const unsigned stager = threadIdx.x - (THREADS - STAGERS);
-    float sums[OWN_TILES][TILE_M / 2];
+    float sums[OWN_TILES][COLUMNS / 2];
 
-// Step i of the block: which part of the batch, from which image and pixel of it on, which channels.
+// Step i of the block: which part of the batch, from which image and row of the product on, which channels.
 #define PART(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
 #define IMAGE(i) (PART(i) / BANDS * IMAGES)
-#define PIXEL(i) (PART(i) % BANDS * BAND_TILES * 64)
+#define ROW(i) (PART(i) % BANDS * BAND_TILES * 64)
 #define C(i) ((i) % CHUNKS * STAGED_C)
 #define X_BUFFER(i) (staged + (i) % BUFFERS * PARTS * X_UNITS)
 #define W_BUFFER(i) (staged_w + (i) % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS)
@@ -54,12 +58,16 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 #define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && PART(i) < parts)
 #define STAGE(i)                                                                                                     \
     do {                                                                                                             \
-        stage_x(X_BUFFER(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W + PIXEL(i), C(i), B - (int)IMAGE(i), \
-                LAYER_H * LAYER_W - (int)PIXEL(i), stager);                                                          \
+        stage_x(X_BUFFER(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W, C(i), B - (int)IMAGE(i), ROW(i),    \
+                stager);                                                                                             \
         if (!KEEP_W) stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first, stager, STAGERS);                              \
         BULK_FENCE();   /* what threads have written is read by the tensor cores */                                  \
     } while (0)
 
+    if (SHIFTS > 1) {
+        clear_w(staged_w);
+        __syncthreads();
+    }
     UNROLLED(1)
     for (int i = 0; KEEP_W && i < CHUNKS; i++)
         stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first, threadIdx.x, THREADS);
@@ -86,24 +94,25 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             STAGE(i);
             __syncthreads();
         }
-        const unsigned a = operand(X_BUFFER(i), PIXELS), b = operand(W_BUFFER(i), TILE_M);
+        const unsigned a = operand(X_BUFFER(i), SHIFTS * PITCH), b = operand(W_BUFFER(i), COLUMNS);
         int add = i % CHUNKS > 0;
         WARPGROUP_FENCE();
         UNROLLED(1)
         for (int unit = 0; unit < C_UNITS; unit += 2)
             UNROLLED(1)
             for (int p = 0; p < LAYER_K; p++)
-                UNROLLED(LAYER_K)
-                for (int q = 0; q < LAYER_K; q++)
+                UNROLLED(TERMS)
+                for (int q = 0; q < TERMS; q++)
                     UNROLLED(PRODUCTS)
                     for (int product = 0; product < PRODUCTS; product++) {   // the small ones first
                         const int x_part = PARTS == 2 && product == 0, w_part = PARTS == 2 && product == 1;
                         UNROLLED(OWN_TILES)
                         for (int j = 0; j < OWN_TILES; j++) {
                             const int tile = LEAST(group * OWN_TILES + j, TILES - 1);
-                            const int corner = tile / BAND_TILES * C_UNITS * PIXELS + tile % BAND_TILES * 64;
-                            multiply_add(sums[j], a + x_part * X_UNITS + corner + unit * PIXELS + p * LAYER_W + q,
-                                         b + w_part * W_UNITS + (p * LAYER_K + q) * W_PITCH + unit * TILE_M, add);
+                            const int corner = tile / BAND_TILES * C_UNITS * SHIFTS * PITCH + tile % BAND_TILES * 64;
+                            const int step = (unit * SHIFTS + q % SHIFTS) * PITCH + p * (ROW_PIXELS / SHIFTS) + q / SHIFTS;
+                            multiply_add(sums[j], a + x_part * X_UNITS + corner + step,
+                                         b + w_part * W_UNITS + (p * TERMS + q) * W_PITCH + unit * COLUMNS, add);
                         }
                         add = 1;
                     }
@@ -114,13 +123,13 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         else if (IS_STEP(i + BUFFERS)) BARRIER_ARRIVE(EMPTY(i), THREADS);
         UNROLLED(OWN_TILES)
         for (int j = 0; j < OWN_TILES; j++) {
-            UNROLLED(TILE_M / 2)
-            for (int n = 0; n < TILE_M / 2; n++)
+            UNROLLED(COLUMNS / 2)
+            for (int n = 0; n < COLUMNS / 2; n++)
                 WARPGROUP_ARRIVED(sums[j][n]);
             const int tile = group * OWN_TILES + j, image = tile / BAND_TILES;
             if (i % CHUNKS == CHUNKS - 1 && tile < TILES && IMAGE(i) + image < B)
                 write_tile(y + (size_t)(IMAGE(i) + image) * LAYER_M * H_OUT * W_OUT, sums[j],
-                           (float *)(staged_w + W_SETS * PARTS * W_UNITS), PIXEL(i) + tile % BAND_TILES * 64,
+                           (float *)(staged_w + W_SETS * PARTS * W_UNITS), ROW(i) + tile % BAND_TILES * 64,
                            LAYER_M - m_first, group);
         }
     }

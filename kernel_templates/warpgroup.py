@@ -7,15 +7,18 @@ from typing import Any
 from tuner.layers import ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
-MAX_GRID = 65_535
+MAX_GROUPS = 8
+MANY_CHANNELS = 128
+WIDE = 64  # columns of a product for which the tensor cores do not wait for x
+FEW_BLOCKS = 64
 UNIT_BYTES = 16
-ROW_PITCH = 68  # pixels of a channel on its way to y
+ROW_PITCH = 68  # words of a channel and shift on their way to y
 WARPGROUP_PRODUCTS = 90  # sm_90a alone has wgmma
 EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("fp16x3",),
     "tf32": ("fp16x3", "tf32"),
     "fp16": ("fp16",),
-    "bf16": ("fp16", "bf16"),
+    "bf16": ("bf16",),
 }
 
 
@@ -64,8 +67,17 @@ class Tile:
         return up(self.layer.M, self.p.TILE_M)
 
     @property
+    def columns(self) -> Any:
+        return self.p.TILE_M * self.p.SHIFTS
+
+    @property
+    def row_pixels(self) -> Any:
+        return up(self.layer.W, self.p.SHIFTS) * self.p.SHIFTS
+
+    @property
     def image_tiles(self) -> Any:
-        return up((self.layer.H_out - 1) * self.layer.W + self.layer.W_out, 64)
+        rows = (self.layer.H_out - 1) * self.row_pixels // self.p.SHIFTS + up(self.layer.W_out, self.p.SHIFTS)
+        return up(rows, 64)
 
     @property
     def band_tiles(self) -> Any:
@@ -85,7 +97,7 @@ class Tile:
 
     @property
     def registers(self) -> Any:
-        return self.own_tiles * self.p.TILE_M // 2 + pick(self.p.LOADERS == 0, 64, 32)
+        return self.own_tiles * self.columns // 2 + pick(self.p.LOADERS == 0, 64, 32)
 
     @property
     def work(self) -> Any:
@@ -93,25 +105,34 @@ class Tile:
 
     @property
     def row_channels(self) -> Any:
-        return pick(self.p.TILE_M < 32, self.p.TILE_M, 32)
+        most = 32 // self.p.SHIFTS
+        return pick(most > self.p.TILE_M, self.p.TILE_M, most)
+
+    @property
+    def terms(self) -> Any:
+        return self.layer.K + self.p.SHIFTS - 1
+
+    @property
+    def pitch(self) -> Any:
+        reach = self.band_tiles * 64 + ((self.layer.K - 1) * self.row_pixels + self.terms - 1) // self.p.SHIFTS
+        apart = 8 // self.p.SHIFTS
+        return pick(self.p.SHIFTS == 1, reach, up(reach - apart, 8) * 8 + apart)
 
     @property
     def shared_bytes(self) -> Any:
-        pixels = self.band_tiles * 64 + (self.layer.K - 1) * (self.layer.W + 1)
-        x_units = self.p.IMAGES * self.c_units * pixels
-        w_units = self.layer.K**2 * (self.c_units * self.p.TILE_M + 1)
+        x_units = self.p.IMAGES * self.c_units * self.p.SHIFTS * self.pitch
+        w_units = self.layer.K * self.terms * (self.c_units * self.columns + 1)
         w_sets = pick(self.p.WEIGHTS == "resident", self.chunks, self.p.BUFFERS)
-        rows = (self.p.WRITES == "rows") * self.warpgroups * self.row_channels * ROW_PITCH // 4
+        rows = (self.p.WRITES == "rows") * self.warpgroups * self.row_channels * (ROW_PITCH * self.p.SHIFTS) // 4
         return UNIT_BYTES * (self.parts * (self.p.BUFFERS * x_units + w_sets * w_units) + rows)
 
     @property
     def waste(self) -> Any:
         """Products computed for each that the layer needs."""
-        pixels = self.own_tiles * self.warpgroups * 64 * self.bands / self.p.IMAGES
+        pixels = self.own_tiles * self.warpgroups * 64 * self.p.SHIFTS * self.bands / self.p.IMAGES
         channels = self.c_units * self.unit_c * self.chunks / self.layer.C
-        return (
-            pixels / (self.layer.H_out * self.layer.W_out) * channels * (self.groups * self.p.TILE_M / self.layer.M)
-        )
+        over = pixels / (self.layer.H_out * self.layer.W_out) * channels * (self.terms / self.layer.K)
+        return over * (self.groups * self.p.TILE_M / self.layer.M)
 
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
@@ -150,8 +171,18 @@ def few_turns_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return 6 * tile.own_tiles * tile.warpgroups <= 7 * tile.tiles
 
 
+def busy(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.SEQUENCE == 1) | (up(tile.work, p.SEQUENCE) * tile.groups >= FEW_BLOCKS)
+
+
 def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
+
+
+def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
+    return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
 
 
 TEMPLATE = KernelTemplate(
@@ -169,6 +200,11 @@ TEMPLATE = KernelTemplate(
             name="TILE_M",
             choices=(8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256),
             doc="output channels of a block",
+        ),
+        Parameter(
+            name="SHIFTS",
+            choices=(1, 2, 4),
+            doc="neighbouring pixels that a row of the product stands for, the filter shifted for each",
         ),
         Parameter(
             name="BAND", choices=(0, 1, 2, 3, 4, 5, 6, 8, 12), doc="tiles of 64 pixels of a block; 0: the whole image"
@@ -201,8 +237,12 @@ TEMPLATE = KernelTemplate(
             choices=(1, 2, 3, 4, 6, 8, 12, 19, 38),
             doc="bands, or sets of images, that a block handles in turn",
         ),
-        Parameter(name="BUFFERS", choices=(1, 2, 3, 4), doc="sets of staged words; with more than 1 the next arrive during these"),
-        Parameter(name="ASKED", choices=(1, 2, 4), doc="units of 8 channels that a thread asks for at once"),
+        Parameter(
+            name="BUFFERS",
+            choices=(1, 2, 3, 4),
+            doc="sets of staged words; with more than 1 the next arrive during these",
+        ),
+        Parameter(name="ASKED", choices=(2, 4), doc="units of 8 channels that a thread asks for at once"),
     ),
     constraints=(
         Constraint(
@@ -250,6 +290,16 @@ TEMPLATE = KernelTemplate(
             "input channels over", few_channels_over, "more than half of the channels multiplied would hang over"
         ),
         Constraint(
+            "use of shifts",
+            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).columns <= WIDE),
+            "a product this wide gains nothing by shifts",
+        ),
+        Constraint(
+            "shifts over",
+            lambda p, layer, limits: 6 * up(layer.W_out, p.SHIFTS) * p.SHIFTS <= 7 * layer.W_out,
+            "more than a seventh of the shifted pixels would hang over",
+        ),
+        Constraint(
             "channels over",
             lambda p, layer, limits: 6 * p.TILE_M * Tile(p, layer).groups <= up(layer.M, 8) * 8 * 7,
             "more than a seventh of the channels computed would hang over",
@@ -270,6 +320,7 @@ TEMPLATE = KernelTemplate(
             "the warpgroup's tiles do not fit its registers",
         ),
         Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
+        Constraint("register limit", binds, "the warpgroup's tiles are too small for a limit of registers to matter"),
         Constraint(
             "kept filters",
             lambda p, layer, limits: (p.WEIGHTS == "resident") | (Tile(p, layer).chunks > 1),
@@ -281,10 +332,11 @@ TEMPLATE = KernelTemplate(
             "more buffers than a block has steps",
         ),
         Constraint(
-            "grid",
-            lambda p, layer, limits: Tile(p, layer).groups <= MAX_GRID,
-            "a grid has at most 65,535 blocks along y",
+            "few groups",
+            lambda p, layer, limits: (p.TILE_M >= MANY_CHANNELS) | (Tile(p, layer).groups <= MAX_GROUPS),
+            "more than 8 blocks would stage the same x for few channels each",
         ),
+        Constraint("busy device", busy, "turns leave fewer than 64 blocks"),
         Constraint(
             "shared memory",
             lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,

@@ -90,14 +90,48 @@ __device__ __forceinline__ unsigned operand(const uint4 *at, unsigned second)
 #define S(i) "+f"(sums[i])
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
-#define FOR_TILE(list) JOIN(list, TILE_M)
+#if TILE_M * SHIFTS == 8
+#define PRODUCT_COLUMNS 8
+#elif TILE_M * SHIFTS == 16
+#define PRODUCT_COLUMNS 16
+#elif TILE_M * SHIFTS == 24
+#define PRODUCT_COLUMNS 24
+#elif TILE_M * SHIFTS == 32
+#define PRODUCT_COLUMNS 32
+#elif TILE_M * SHIFTS == 40
+#define PRODUCT_COLUMNS 40
+#elif TILE_M * SHIFTS == 48
+#define PRODUCT_COLUMNS 48
+#elif TILE_M * SHIFTS == 56
+#define PRODUCT_COLUMNS 56
+#elif TILE_M * SHIFTS == 64
+#define PRODUCT_COLUMNS 64
+#elif TILE_M * SHIFTS == 80
+#define PRODUCT_COLUMNS 80
+#elif TILE_M * SHIFTS == 96
+#define PRODUCT_COLUMNS 96
+#elif TILE_M * SHIFTS == 112
+#define PRODUCT_COLUMNS 112
+#elif TILE_M * SHIFTS == 128
+#define PRODUCT_COLUMNS 128
+#elif TILE_M * SHIFTS == 160
+#define PRODUCT_COLUMNS 160
+#elif TILE_M * SHIFTS == 192
+#define PRODUCT_COLUMNS 192
+#elif TILE_M * SHIFTS == 224
+#define PRODUCT_COLUMNS 224
+#elif TILE_M * SHIFTS == 256
+#define PRODUCT_COLUMNS 256
+#endif
+#define FOR_TILE(list) JOIN(list, PRODUCT_COLUMNS)
 #define SHAPE_OF(columns) SHAPE(columns)
+#define PRODUCT "wgmma.mma_async.sync.aligned." SHAPE_OF(PRODUCT_COLUMNS)
 
 // Ask for sums = a * b, or sums += a * b; they are there after WARPGROUP_WAIT.
 __device__ __forceinline__ void multiply_add(float *sums, unsigned a, unsigned b, int add)
 {
     const unsigned long long eight_rows = 8ull << 32;   // units from eight rows to the next
-    asm volatile("{.reg .pred add; setp.ne.b32 add, " FOR_TILE(ADD_) ", 0; wgmma.mma_async.sync.aligned." SHAPE_OF(TILE_M)
+    asm volatile("{.reg .pred add; setp.ne.b32 add, " FOR_TILE(ADD_) ", 0; " PRODUCT
                  " {" FOR_TILE(NAMES_) "}, " FOR_TILE(FACTORS_) ", add, 1, 1" TRANSPOSED ";}"
                  : FOR_TILE(LIST_) : "l"(eight_rows | a), "l"(eight_rows | b), "r"(add));
 }
