@@ -96,11 +96,11 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         }
         const unsigned a = operand(X_BUFFER(i), SHIFTS * PITCH), b = operand(W_BUFFER(i), COLUMNS);
         int add = i % CHUNKS > 0;
-        WARPGROUP_FENCE();
         UNROLLED(1)
         for (int unit = 0; unit < C_UNITS; unit += 2)
             UNROLLED(1)
-            for (int p = 0; p < LAYER_K; p++)
+            for (int p = 0; p < LAYER_K; p++) {
+                WARPGROUP_FENCE();
                 UNROLLED(TERMS)
                 for (int q = 0; q < TERMS; q++)
                     UNROLLED(PRODUCTS)
@@ -116,7 +116,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                         }
                         add = 1;
                     }
-        WARPGROUP_COMMIT();
+                WARPGROUP_COMMIT();
+            }
         if (!LOADERS && BUFFERS == 2 && IS_STEP(i + 1)) STAGE(i + 1);
         WARPGROUP_WAIT();
         if (!LOADERS) __syncthreads();   // these words have been read, the next ones are there

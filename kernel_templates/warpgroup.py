@@ -21,6 +21,16 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
     "bf16": ("bf16",),
 }
 
+START = {"LOADERS": 256, "BUFFERS": 2, "ASKED": 4}
+FEW_CHANNELS = {"SHIFTS": 2, "BAND": 2, "BLOCK_SHAPE": "384x1", "SEQUENCE": 19}
+DEEP = {"TILE_M": 64, "BAND": 4, "BLOCK_SHAPE": "512x1", "WRITES": "rows", "CHANNELS": 16}
+STARTS: dict[str, dict[str, int | str]] = {
+    "24 channels": {**FEW_CHANNELS, "TILE_M": 24},
+    "16 channels": {**FEW_CHANNELS, "TILE_M": 16},
+    "64 channels": {**DEEP, "SEQUENCE": 8},
+    "64 channels in parts": {**DEEP, "WEIGHTS": "parts", "SEQUENCE": 2},
+}
+
 
 def up(total: Any, part: Any) -> Any:
     return -(-total // part)
@@ -260,9 +270,7 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
             "a block has more threads than the device allows",
         ),
-        Constraint(
-            "multipliers", lambda p, layer, limits: p.BLOCK_X > p.LOADERS, "some threads have to multiply"
-        ),
+        Constraint("multipliers", lambda p, layer, limits: p.BLOCK_X > p.LOADERS, "some threads have to multiply"),
         Constraint(
             "use of loaders",
             lambda p, layer, limits: (p.LOADERS == 0) | (p.BUFFERS > 1),
@@ -345,4 +353,9 @@ TEMPLATE = KernelTemplate(
     ),
     launch=launch,
     figures=figures,
+    baselines=tuple(  # so that a search knows of this template from the first; valid for one layer or another
+        Baseline(f"warpgroups: {operands}, {name}", {**START, **values, "OPERANDS": operands}, start=True)
+        for operands in ("fp16x3", "tf32", "fp16", "bf16")
+        for name, values in STARTS.items()
+    ),
 )

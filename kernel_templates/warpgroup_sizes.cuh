@@ -55,6 +55,7 @@ REQUIRE(LOADERS == 0 || BUFFERS > 1, "what loaders fetch needs a buffer of its o
 REQUIRE(LOADERS > 0 || BUFFERS <= 2, "more than two buffers serve loaders alone");
 REQUIRE(!ROWS || TILE_M % ROW_CHANNELS == 0, "channels are written in equal parts");
 REQUIRE(CHANNELS < LAYER_C, "this many channels are all of them");
+REQUIRE(CHANNELS % (2 * UNIT_C) == 0, "a part of the channels is less than a product takes");
 REQUIRE(C_UNITS * UNIT_C * CHUNKS <= 2 * LAYER_C, "more than half of the channels multiplied would hang over");
 REQUIRE(SHIFTS == 1 || COLUMNS <= 64, "a product this wide gains nothing by shifts");
 REQUIRE(6 * UP(W_OUT, SHIFTS) * SHIFTS <= 7 * W_OUT, "more than a seventh of the shifted pixels would hang over");

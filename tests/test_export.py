@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from toy_store import ENVIRONMENT, TOY, toy_configuration, toy_failure, toy_ok
 
+from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import StorageError, UsageError
 from tuner.export import Winner, render_header, write_header
 from tuner.export.geometry import GridRule, find_geometry
@@ -20,8 +21,9 @@ from tuner.results import Environment
 from tuner.templates import Configuration, KernelTemplate, Launch
 
 CUDA_ENVIRONMENT = dataclasses.replace(
-    ENVIRONMENT, device="cuda:0", kind="cuda", model="NVIDIA H200", driver="570.1", toolkit="nvcc 13.0", arch="sm_90"
+    ENVIRONMENT, device="cuda:0", kind="cuda", model="NVIDIA H200", driver="570.1", toolkit="nvcc 13.0", arch="sm_90a"
 )
+NVCC = ("nvcc", "-gencode", "arch=compute_90a,code=sm_90a")
 BATCHES = (1, 2, 7, 8, 9, 33, 100, 10_000, 70_001, 100_000)
 needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc is not installed")
 needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
@@ -75,7 +77,7 @@ def test_header_says_where_it_comes_from() -> None:
         "1 ms (median of 11 launches, 95% interval",
         "8 times over the naive kernel (8 ms)",
         "at most 1e-05, allowed 0.0001",
-        "NVIDIA H200, driver 570.1, sm_90",
+        "NVIDIA H200, driver 570.1, sm_90a",
         "trial 42",
         "tune run --layer sp18/conv2",
         "#define SP18_CONV2_TILE_WIDTH 8",
@@ -110,8 +112,8 @@ def test_header_on_tensor_cores_says_how_it_multiplies_and_for_which_arch(tmp_pa
     text = header(tmp_path, "h.h", winner(template=template, configuration=chosen))
     assert f"float32 in memory, multiplied as {operands} on tensor cores." in text
     assert "float32.\n" in render_header(winner())
-    assert "nvcc -arch=sm_90 -c" in text
-    compiled(tmp_path, "use.cu", '#include "h.h"\n', "nvcc", "-arch=sm_90", "-c", "-o", "use.o")
+    assert f"{' '.join(NVCC)} -c" in text
+    compiled(tmp_path, "use.cu", '#include "h.h"\n', *NVCC, "-c", "-o", "use.o")
 
 
 # Geometry
@@ -190,14 +192,15 @@ def test_macros_give_the_templates_own_geometry(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["toy", *sorted(builtin_templates())])
 def test_two_headers_compile_in_one_file(name: str, tmp_path: Path) -> None:
     template = {"toy": TOY, **builtin_templates()}[name]
-    header(tmp_path, "one.h", winner("sp18/conv2", template=template))
+    header(tmp_path, "one.h", winner("fa19/conv2" if name == "warpgroup" else "sp18/conv2", template=template))
     header(tmp_path, "two.h", winner("fa18/conv1"))
     text = '#define TILE 1\n#include "one.h"\n#include "two.h"\n#include "one.h"\n'
     text += "int run(const float *x, const float *w, float *y) {\n"
     text += "    return sp18_conv2_forward_launch(x, w, y, 5, 0) + fa18_conv1_forward_launch(x, w, y, 5, 0);\n}\n"
+    text = text.replace("sp18_conv2", "fa19_conv2") if name == "warpgroup" else text
     text += "#if defined GLOBAL || defined TILE_WIDTH || defined LAYER_C || defined COPY || defined UNROLL\n"
     text += "#error a word is left over\n#endif\n"
-    compiled(tmp_path, "both.cu", text, "nvcc", "-arch=sm_90", "-c")
+    compiled(tmp_path, "both.cu", text, *NVCC, "-c")
 
 
 @needs_nvcc
@@ -207,7 +210,7 @@ def test_header_in_two_files_links_with_static_linkage(tmp_path: Path) -> None:
     text = '#define SP18_CONV2_LINKAGE static\n#include "one.h"\n'
     use = "(const float *x, float *y) { return sp18_conv2_forward_launch(x, x, y, 5, 0); }\n"
     (tmp_path / "a.cu").write_text(f"{text}int a{use}")
-    compiled(tmp_path, "b.cu", f"{text}int b{use}int main() {{ return 0; }}\n", "nvcc", "-arch=sm_90", "a.cu")
+    compiled(tmp_path, "b.cu", f"{text}int b{use}int main() {{ return 0; }}\n", *NVCC, "a.cu")
 
 
 def test_constant_weights_are_copied_only_where_they_are_used() -> None:
@@ -261,6 +264,11 @@ int main()
 @pytest.mark.parametrize("name", sorted(builtin_templates()))
 def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
     template = builtin_templates()[name]
+    arch = arch_of(*driver().Device(0).compute_capability())
+    if name == "warpgroup" and arch != "sm_90a":
+        pytest.skip(f"warpgroups multiply on sm_90a alone, this is {arch}")
+    layer = "fa19/conv2" if name == "warpgroup" else "sp18/conv2"
+    main = MAIN.replace("SP18_CONV2", layer.replace("/", "_").upper()).replace("sp18_conv2", layer.replace("/", "_"))
     for number, values in enumerate(({}, {"WEIGHTS": "constant"}, {"GRID_LAYOUT": "giant"})):
         try:
             configuration = template.configuration(values)
@@ -268,8 +276,8 @@ def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
             continue
         folder = tmp_path / str(number)
         folder.mkdir()
-        header(folder, "one.h", winner(template=template, configuration=configuration))
-        compiled(folder, "main.cu", MAIN, "nvcc", "-arch=native")
+        header(folder, "one.h", winner(layer, template=template, configuration=configuration))
+        compiled(folder, "main.cu", main, *(NVCC if arch == "sm_90a" else ("nvcc", f"-arch={arch}")))
         done = subprocess.run([folder / "a.out"], capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"{configuration}: {done.stdout}{done.stderr}"
 

@@ -11,6 +11,7 @@ import pytest
 
 from tuner.bench import Bench
 from tuner.devices import compile_source, open_device
+from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import CompileError
 from tuner.exporting import export_best
 from tuner.inputs import network_inputs
@@ -77,7 +78,9 @@ def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     assert report.winner is not None
     done = export_best(report.progress.study, tmp_path / "conv2_best.h", store, templates)
     (tmp_path / "use.cu").write_text('#include "conv2_best.h"\nint main() { return 0; }\n')
-    subprocess.run(["nvcc", "-arch=native", "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
+    arch = arch_of(*driver().Device(0).compute_capability())
+    target = f"arch={arch.replace('sm', 'compute')},code={arch}"
+    subprocess.run(["nvcc", "-gencode", target, "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
     assert done.verdict.confirmed
 
 
@@ -90,6 +93,24 @@ def test_a_kernel_with_words_beyond_the_short_header_compiles():
             compile_source(device.environment, source.replace("min", "no_such_word"))
     finally:
         device.close()
+
+
+def all_right(template, sizes, precision, folder):
+    """Try random configurations of a template; every element of each is compared."""
+    B, C, H, W, M, K = sizes
+    options = RunOptions(
+        layer=ConvLayer(name="custom", B=B, C=C, H=H, W=W, M=M, K=K),
+        device="cuda:0",
+        templates=(builtin_templates()[template],),
+        storage=f"sqlite:///{folder}/odd.db",
+        sampler="random",
+        seed=sum(sizes),
+        trials=16,
+        precision=precision,
+    )
+    report = tune(options, Silent())
+    assert report.progress.trials == 16
+    assert [str(each) for each in report.failed] == []
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -107,18 +128,23 @@ def test_a_kernel_with_words_beyond_the_short_header_compiles():
     ids=str,
 )
 def test_tensor_core_is_right_on_odd_shapes(sizes, precision, tmp_path):
-    """Random configurations, such as shift the filter or share out channels too; every element is compared."""
-    B, C, H, W, M, K = sizes
-    options = RunOptions(
-        layer=ConvLayer(name="custom", B=B, C=C, H=H, W=W, M=M, K=K),
-        device="cuda:0",
-        templates=(builtin_templates()["tensor_core"],),
-        storage=f"sqlite:///{tmp_path}/odd.db",
-        sampler="random",
-        seed=sum(sizes),
-        trials=16,
-        precision=precision,
-    )
-    report = tune(options, Silent())
-    assert report.progress.trials == 16
-    assert [str(each) for each in report.failed] == []
+    all_right("tensor_core", sizes, precision, tmp_path)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (33, 24, 19, 37, 52, 4),  # rows that do not end with the shifts of a product
+        (5, 20, 23, 17, 9, 1),
+        (3, 70, 40, 11, 70, 11),  # the last part of the channels is not full
+        (129, 9, 7, 7, 130, 7),  # one pixel a channel
+    ],
+    ids=str,
+)
+def test_warpgroup_is_right_on_odd_shapes(sizes, precision, tmp_path):
+    device = open_device("cuda:0")
+    device.close()
+    if device.limits.capability != 90:
+        pytest.skip("warpgroups multiply on sm_90a alone")
+    all_right("warpgroup", sizes, precision, tmp_path)

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pocl_harness import CPU_LIMITS, build
 
+from tuner.devices.cuda_driver import arch_of
 from tuner.errors import UsageError
 from tuner.layers import LAYERS, ConvLayer
 from tuner.loading import builtin_templates, load_template
@@ -50,6 +51,8 @@ HOST_ONLY = {
     "clusters",
     "use of clusters",
     "use of groups",
+    "warpgroups",
+    "busy device",
 }
 DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
 HAS_NVCC = shutil.which("nvcc") is not None
@@ -85,7 +88,7 @@ def nvcc(source: str, arch: str, folder: Path) -> tuple[int, str]:
 def rejection(source: str, dialect: str, folder: Path) -> str:
     """Return the compiler's log, or nothing if the source compiles."""
     if dialect == CUDA:
-        code, log = nvcc(source, "sm_90", folder)
+        code, log = nvcc(source, arch_of(9, 0), folder)
         return log if code else ""
     try:
         build(source)
@@ -197,6 +200,31 @@ def test_older_device_is_told_what_it_lacks(
     assert broken.reason in nvcc(render(template, found, layer, CUDA).source, f"sm_{capability}", tmp_path)[1]
 
 
+@needs_nvcc
+@pytest.mark.parametrize("capability", [80, 89, 100])
+def test_warpgroups_are_for_one_generation(capability: int, tmp_path: Path) -> None:
+    template, layer = TEMPLATES["warpgroup"], LAYERS["fa18/conv2"]
+    space = enumerate_template(template, layer, CUDA_LIMITS)
+    configuration = space.configuration(len(space) // 2)
+    source = render(template, configuration, layer, CUDA).source
+    broken = template.violated(configuration, layer, replace(CUDA_LIMITS, capability=capability))
+    assert broken is not None
+    assert broken.reason == "only sm_90a multiplies by warpgroups"
+    assert broken.reason in nvcc(source, arch_of(*divmod(capability, 10)), tmp_path)[1]
+    assert broken.reason in nvcc(source, "sm_90", tmp_path)[1]
+    assert nvcc(source, arch_of(9, 0), tmp_path)[0] == 0
+    assert not len(enumerate_template(template, layer, replace(CUDA_LIMITS, capability=capability)))
+
+
+@pytest.mark.parametrize(
+    ("precision", "operands"),
+    [("fp32", {"fp16x3"}), ("tf32", {"fp16x3", "tf32"}), ("fp16", {"fp16"}), ("bf16", {"bf16"})],
+)
+def test_warpgroups_round_no_further_than_asked_for(precision: str, operands: set[str]) -> None:
+    space = enumerate_template(TEMPLATES["warpgroup"], LAYERS["fa18/conv2"], replace(CUDA_LIMITS, precision=precision))
+    assert {TEMPLATES["warpgroup"].parameters[0].choices[row] for row in set(space.rows[:, 0])} == operands
+
+
 @pytest.mark.parametrize(
     ("precision", "rounded"),
     [("fp32", set()), ("tf32", {"tf32"}), ("fp16", {"tf32", "fp16"}), ("bf16", {"tf32", "fp16", "bf16"})],
@@ -228,7 +256,7 @@ def test_every_enumerated_configuration_is_valid_and_found_again(
     assert "direct" in {part.template.name for part in space.parts}
     for index in data.draw(st.lists(st.integers(0, len(space) - 1), min_size=20, max_size=20)):
         configuration = space[index]
-        assert space.violated(configuration) is None, configuration
+        assert TEMPLATES[configuration.template].violated(configuration, layer, limits) is None, configuration
         assert space.find(configuration) == index, configuration
 
 
@@ -239,7 +267,8 @@ def test_find_says_none_exactly_when_a_constraint_breaks(data: st.DataObject) ->
     values = {p.name: data.draw(st.sampled_from(p.choices)) for p in template.parameters}
     configuration = template.configuration(values)
     space = small_space()
-    assert (space.find(configuration) is None) == (space.violated(configuration) is not None), configuration
+    violated = template.violated(configuration, space.layer, CUDA_LIMITS)
+    assert (space.find(configuration) is None) == (violated is not None), configuration
 
 
 @cache
@@ -265,7 +294,7 @@ def test_naive_baseline_is_valid_for_every_layer(limits: DeviceLimits) -> None:
 def test_baselines_walk_the_2017_report_on_its_layer() -> None:
     names = [baseline.name for name in NAMES for baseline in TEMPLATES[name].baselines]
     assert len(names) == len(set(names))
-    for name in set(NAMES) - {"tensor_core"}:
+    for name in set(NAMES) - {"tensor_core", "warpgroup"}:
         for baseline in TEMPLATES[name].baselines:
             configuration = TEMPLATES[name].configuration(baseline.values)
             limits = CPU_LIMITS if baseline.name.startswith("CPU") else CUDA_LIMITS
@@ -282,6 +311,18 @@ def test_search_knows_of_tensor_cores_from_the_first_on_every_layer() -> None:
     for each in others:
         rounded = replace(CUDA_LIMITS, precision="fp16") if each.as_dict()["OPERANDS"] == "fp16" else CUDA_LIMITS
         assert any(template.violated(each, layer, rounded) is None for layer in (*layers, wide)), each.key
+
+
+def test_every_start_of_warpgroups_is_valid_on_some_layer() -> None:
+    template = TEMPLATES["warpgroup"]
+    deep = [custom(B=64, C=C, H=56, W=56, M=128, K=3) for C in (64, 128)] + [
+        custom(B=10_000, C=16, H=33, W=33, M=16, K=3)
+    ]
+    for each in (template.configuration(baseline.values) for baseline in template.baselines):
+        limits = [replace(CUDA_LIMITS, precision=precision) for precision in ("fp32", "tf32", "fp16", "bf16")]
+        assert any(
+            template.violated(each, layer, limit) is None for layer in (*LAYERS.values(), *deep) for limit in limits
+        ), each.key
 
 
 @pytest.mark.parametrize(

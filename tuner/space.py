@@ -166,11 +166,6 @@ class Space:
     def template(self, name: str) -> KernelTemplate:
         return next(part.template for part in self.parts if part.template.name == name)
 
-    def violated(self, configuration: Configuration) -> Constraint | None:
-        """Return the first constraint that a configuration breaks here, or None."""
-        template = self.template(configuration.template)
-        return template.violated(configuration, self.layer, self.parts[0].limits)
-
     @property
     def digest(self) -> str:
         """Identity of the space: templates, parameters, choices, and which combinations are valid."""

@@ -15,7 +15,7 @@ _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)
 def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
     """Return the example for the header's comment."""
     return (
-        f"Use, in a .cu file (nvcc -arch={arch} -c; x, w and y are device pointers):",
+        f"Use, in a .cu file (nvcc {_target(arch)} -c; x, w and y are device pointers):",
         "",
         f'    #include "{file}"',
         f"    cudaError_t error = {entry}_launch(x, w, y, B, stream);",
@@ -24,6 +24,11 @@ def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
         "",
         f"Define {prefix}_LINKAGE as static before the include to use it in several .cu files of one program.",
     )
+
+
+def _target(arch: str) -> str:
+    """Return nvcc's options for one architecture; -arch=sm_90a alone would compile for sm_90 as well."""
+    return f"-gencode arch=compute_{arch.removeprefix('sm_')},code={arch}" if arch.endswith("a") else f"-arch={arch}"
 
 
 def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry) -> str:
