@@ -194,8 +194,11 @@ def test_ceilings_measured_again_replace_a_wrong_store(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
-@pytest.mark.parametrize(("arch", "tensor"), [("sm_75", False), ("sm_80", True), ("sm_90", True), ("sm_100", True)])
-def test_bench_compiles_with_tensor_cores_where_there_are_some(tmp_path, arch, tensor):
+@pytest.mark.parametrize(
+    ("arch", "tensor", "warpgroup"),
+    [("sm_75", False, False), ("sm_80", True, False), ("sm_90a", True, True), ("sm_100", True, False)],
+)
+def test_bench_compiles_with_tensor_cores_where_there_are_some(tmp_path, arch, tensor, warpgroup):
     source = tmp_path / "bench.cu"
     launch = Launch(grid=(1, 1, 1), block=(THREADS, 1, 1))
     bench = Path(ceilings.__file__).with_name("bench.cu").read_text()
@@ -206,6 +209,7 @@ def test_bench_compiles_with_tensor_cores_where_there_are_some(tmp_path, arch, t
     assert "spill" not in done.stderr
     binary = (tmp_path / "out").read_bytes()
     assert [name.encode() in binary for name in ceilings.MMA_FLOP] == [tensor, tensor]
+    assert [name.encode() in binary for name in ceilings.WARPGROUP_FLOP] == [warpgroup, warpgroup]
 
 
 @pytest.mark.gpu

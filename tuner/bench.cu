@@ -205,3 +205,40 @@ __global__ void multiply_add(GLOBAL float *out, int rounds, float a, float b)
 MMA_PEAK(multiply_tf32, "m16n8k8", "f32.tf32.tf32.f32", 0x3c000000u, 0x00012000u)
 MMA_PEAK(multiply_fp16, "m16n8k16", "f32.f16.f16.f32", 0x20002000u, 0x00030005u)
 #endif
+
+// And for products of a warpgroup, 64 x 16 by 16 x 64 (FP16) or 64 x 8 by 8 x 64 (TF32): a from registers, b from shared
+// memory, `rounds` times 8 of them in two chains.
+#if !defined(__OPENCL_VERSION__) && WARPGROUP_PRODUCTS
+#define FOUR(sum, i) "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3])
+#define SIXTEEN(sum, i) FOUR(sum, i), FOUR(sum, i + 4), FOUR(sum, i + 8), FOUR(sum, i + 12)
+#define WARPGROUP(shape, transposed, sum, a, b)                                                                        \
+    asm volatile("{.reg .pred add; setp.eq.u32 add, 0, 0; wgmma.mma_async.sync.aligned." shape                         \
+                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20,"    \
+                 " %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, add, 1, 1"       \
+                 transposed ";}"                                                                                       \
+                 : SIXTEEN(sum, 0), SIXTEEN(sum, 16) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define WARPGROUP_PEAK(name, shape, transposed, first, step)                                                           \
+    __global__ void name(GLOBAL float *out, int rounds)                                                                \
+    {                                                                                                                  \
+        __shared__ uint4 words[2 * 64];                                                                                \
+        float sum[2][32] = {};                                                                                         \
+        uint a[4], *const word = (uint *)words;                                                                        \
+        for (uint i = threadIdx.x; i < 4 * 2 * 64; i += blockDim.x) word[i] = first + i % 64 * step;                   \
+        for (int i = 0; i < 4; i++) a[i] = first + (threadIdx.x % 32 * 4 + i) * step;                                  \
+        BULK_FENCE();                                                                                                  \
+        __syncthreads();                                                                                               \
+        const unsigned long long b = 8ull << 32 | 64u << 16 | (uint)__cvta_generic_to_shared(words) / 16;              \
+        for (int round = 0; round < rounds; round++) {                                                                 \
+            WARPGROUP_FENCE();                                                                                         \
+            UNROLLED(8)                                                                                                \
+            for (int i = 0; i < 8; i++) WARPGROUP(shape, transposed, sum[i % 2], a, b);                                \
+            WARPGROUP_COMMIT();                                                                                        \
+            WARPGROUP_WAIT();                                                                                          \
+        }                                                                                                              \
+        float total = 0.0f;                                                                                            \
+        for (int i = 0; i < 32; i++) total += sum[0][i] + sum[1][i];                                                   \
+        out[FIRST] = total;                                                                                            \
+    }
+WARPGROUP_PEAK(warpgroup_tf32, "m64n64k8.f32.tf32.tf32", "", 0x3c000000u, 0x00012000u)
+WARPGROUP_PEAK(warpgroup_fp16, "m64n64k16.f32.f16.f16", ", 0", 0x20002000u, 0x00030005u)
+#endif

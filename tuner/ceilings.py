@@ -20,9 +20,17 @@ from tuner.results import Environment
 from tuner.templates import OPENCL, Launch
 
 COPY_BYTES = 1 << 30
-CHAINS, MMA_CHAINS = 16, 8  # as in bench.cu
+CHAINS, MMA_CHAINS, WARPGROUP_PRODUCTS = 16, 8, 8  # as in bench.cu
 TENSOR_CAPABILITY = 80  # sm_80: the first whose tensor cores multiply TF32
-MMA_FLOP = {"multiply_tf32": 2 * 16 * 8 * 8, "multiply_fp16": 2 * 16 * 8 * 16}  # of a warp's step
+WARPGROUP_CAPABILITY = 90  # sm_90a: the only one with wgmma
+MMA_FLOP = {
+    "multiply_tf32": 2 * 16 * 8 * 8 * MMA_CHAINS,
+    "multiply_fp16": 2 * 16 * 8 * 16 * MMA_CHAINS,
+}  # a warp's round
+WARPGROUP_FLOP = {
+    "warpgroup_tf32": 2 * 64 * 64 * 8 * WARPGROUP_PRODUCTS // 4,
+    "warpgroup_fp16": 2 * 64 * 64 * 16 * WARPGROUP_PRODUCTS // 4,
+}
 OPENCL_LANES = 16  # a float16 a thread
 SAMPLES = 4
 LIMIT = 60.0
@@ -35,7 +43,8 @@ class Ceilings:
     """Best of a few samples, in FLOP/s (a multiply-add is two) and bytes/s (a copy counts read plus written).
 
     Attributes:
-        tf32, fp16: Of tensor cores by ``mma.sync``, FP32 sums; None where there are none.
+        tf32, fp16: Of tensor cores by ``mma.sync`` or, where that is faster, ``wgmma``, FP32 sums; None where there are
+            none.
     """
 
     flops: float
@@ -73,12 +82,11 @@ def _has_tensor_cores(bench: Bench) -> bool:
 
 
 def _measure(bench: Bench) -> Ceilings:
-    tensor = _has_tensor_cores(bench)
     return Ceilings(
         flops=_peak_flops(bench),
         bytes=_peak_bytes(bench),
-        tf32=_peak_tensor(bench, "multiply_tf32") if tensor else None,
-        fp16=_peak_tensor(bench, "multiply_fp16") if tensor else None,
+        tf32=_peak_tensor(bench, "tf32"),
+        fp16=_peak_tensor(bench, "fp16"),
     )
 
 
@@ -98,7 +106,7 @@ def _read(path: Path) -> Ceilings | None:
 
 
 def _slug(environment: Environment) -> str:
-    text = f"{environment.model}-{environment.driver}"
+    text = f"{environment.model}-{environment.driver}-{environment.arch}"
     return "".join(letter if letter.isalnum() else "_" for letter in text)
 
 
@@ -133,12 +141,20 @@ def _peak_flops(bench: Bench) -> float:
     return 2.0 * CHAINS * lanes * rounds * launch.grid[0] * THREADS / seconds
 
 
-def _peak_tensor(bench: Bench, name: str) -> float:
-    """Run long independent chains of ``mma.sync`` in every warp."""
+def _peak_tensor(bench: Bench, kind: str) -> float | None:
+    """Run long independent chains of products in every warp or warpgroup; return the fastest way's FLOP/s."""
+    if not _has_tensor_cores(bench):
+        return None
+    flop = {f"multiply_{kind}": MMA_FLOP[f"multiply_{kind}"]}
+    if bench.device.limits.capability == WARPGROUP_CAPABILITY:
+        flop[f"warpgroup_{kind}"] = WARPGROUP_FLOP[f"warpgroup_{kind}"]
     launch = _full(bench)
-    rounds, seconds = _long_enough(bench, name, launch, ())
     warps = launch.grid[0] * THREADS // bench.device.limits.warp
-    return float(MMA_FLOP[name]) * MMA_CHAINS * rounds * warps / seconds
+    rates = []
+    for name, each in flop.items():
+        rounds, seconds = _long_enough(bench, name, launch, ())
+        rates.append(float(each) * rounds * warps / seconds)
+    return max(rates)
 
 
 def _full(bench: Bench) -> Launch:

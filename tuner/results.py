@@ -142,7 +142,7 @@ class Environment:
         model: What the driver calls it: ``NVIDIA H200``.
         toolkit: Compiler and its version, with the options used.
         peak_flops, peak_bytes: Ceilings for the roofline in FLOP/s (FP32 multiply-adds) and bytes/s; None until known.
-        peak_tf32, peak_fp16: The same of tensor cores, by ``mma.sync``; None where there are none.
+        peak_tf32, peak_fp16: The same of tensor cores, by ``mma.sync`` or ``wgmma``; None where there are none.
     """
 
     device: str
