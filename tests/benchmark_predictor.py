@@ -1,6 +1,6 @@
 """How well resources are predicted before compiling, and what that spares. Needs nvcc, or a store of a GPU's studies.
 
-    python tests/benchmark_predictor.py --layer fa17/conv1 --count 200  # random configurations, ptxas for sm_90
+    python tests/benchmark_predictor.py --layer fa17/conv1 --count 200  # random configurations, ptxas for sm_90a
     python tests/benchmark_predictor.py --storage sqlite:///studies/tuner.db  # each CUDA study's trials, in their order
 
 Every configuration's resources are known here, those of the dropped ones too, so wrong drops are counted, not sampled.
@@ -18,6 +18,7 @@ from pathlib import Path
 from ptxas import compile_all
 from test_templates import CUDA_LIMITS
 
+from tuner.devices.cuda_driver import arch_of
 from tuner.layers import LAYERS, ConvLayer, find_layer
 from tuner.loading import builtin_templates
 from tuner.render import render
@@ -44,7 +45,7 @@ def compiled(space: Space, count: int) -> list[Result]:
     rng.shuffle(chosen)
     sources = [render(space.template(each.template), each, space.layer, CUDA).source for each in chosen]
     with tempfile.TemporaryDirectory() as folder:
-        used = compile_all(sources, "sm_90", Path(folder))
+        used = compile_all(sources, arch_of(9, 0), Path(folder))
     results = []
     for configuration, each in zip(chosen, used, strict=True):
         assert each.code == 0, f"{configuration}:\n{each.log}"

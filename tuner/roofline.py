@@ -1,7 +1,8 @@
 """The roofline: the least time a layer can take on a device, and which of the device's ceilings sets it.
 
 The arithmetic ceiling depends on what multiplies: FP32 multiply-adds, or tensor cores with one, two or three products
-for each of the layer's. Tensor cores' peaks are those of ``mma.sync`` or ``wgmma``; bytes are those of FP32 x, w and y in any case.
+for each of the layer's. Tensor cores' peaks are those of ``mma.sync`` or ``wgmma``; bytes are those of FP32 x, w and y
+in any case.
 """
 
 from __future__ import annotations
