@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.arithmetic import larger, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
@@ -12,18 +13,6 @@ MIN_SUMS = 4
 MAX_TERMS = 4096
 THREAD_REGISTERS = {CUDA: 255}
 VECTOR_UNIT_REGISTERS = 640  # 32 registers of 16 words, and some that stay in a cache
-
-
-def up(total: Any, part: Any) -> Any:
-    return -(-total // part)
-
-
-def larger(a: Any, b: Any) -> Any:
-    return a + (b > a) * (b - a)
-
-
-def smaller(a: Any, b: Any) -> Any:
-    return a + (b < a) * (b - a)
 
 
 class Tile:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.arithmetic import up
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import Baseline, Choice, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID = 65_535
 MAX_SUMS = 16
-
-
-def ceil_div(total: Any, part: Any) -> Any:
-    return -(-total // part)
 
 
 def tile(p: Any, layer: ConvLayer) -> tuple[Any, Any]:
@@ -23,16 +20,14 @@ def tile(p: Any, layer: ConvLayer) -> tuple[Any, Any]:
 
 def tiles(p: Any, layer: ConvLayer) -> Any:
     rows, columns = tile(p, layer)
-    return ceil_div(layer.H_out, rows) * ceil_div(layer.W_out, columns)
+    return up(layer.H_out, rows) * up(layer.W_out, columns)
 
 
 def rounds(p: Any, layer: ConvLayer) -> Any:
     """Return how often a block's threads walk over the tile."""
     rows, columns = tile(p, layer)
     flat = p.BLOCK_Y == 1
-    return flat * ceil_div(rows * columns, p.BLOCK_X) + (p.BLOCK_Y != 1) * (
-        ceil_div(columns, p.BLOCK_X) * ceil_div(rows, p.BLOCK_Y)
-    )
+    return flat * up(rows * columns, p.BLOCK_X) + (p.BLOCK_Y != 1) * (up(columns, p.BLOCK_X) * up(rows, p.BLOCK_Y))
 
 
 def shared_bytes(p: Any, layer: ConvLayer) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.arithmetic import one_of, pick, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
@@ -21,19 +22,6 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
 }
 START = {"OPERANDS": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
 PAIRS = {"IMAGES": 2, "BLOCK_SHAPE": "128x1"}
-
-
-def up(total: Any, part: Any) -> Any:
-    return -(-total // part)
-
-
-def pick(condition: Any, yes: Any, no: Any) -> Any:
-    """Return ``yes`` where the condition holds, else ``no``; numbers or columns of them."""
-    return condition * yes + (1 - 1 * condition) * no
-
-
-def smaller(a: Any, b: Any) -> Any:
-    return a + (b < a) * (b - a)
 
 
 class Tile:
@@ -207,13 +195,6 @@ def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
     return {"shared bytes": tile.shared_bytes, "rounds": tile.rounds, "waste": tile.waste}
 
 
-def holds_precision(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    holds: Any = False
-    for each in EXACT[limits.precision]:
-        holds = holds | (each == p.OPERANDS)
-    return holds
-
-
 def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     staged = 2 * FLOAT_BYTES * tile.staged_c * layer.H * layer.W
@@ -354,7 +335,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "precision",
-            holds_precision,
+            lambda p, layer, limits: one_of(p.OPERANDS, EXACT[limits.precision]),
             "these operands are rounded further than the precision asked for, or need not be as exact",
         ),
         Constraint(

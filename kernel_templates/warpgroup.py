@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.arithmetic import one_of, pick, up
 from tuner.layers import ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
@@ -30,15 +31,6 @@ STARTS: dict[str, dict[str, int | str]] = {
     "64 channels": {**DEEP, "SEQUENCE": 8},
     "64 channels in parts": {**DEEP, "WEIGHTS": "parts", "SEQUENCE": 2},
 }
-
-
-def up(total: Any, part: Any) -> Any:
-    return -(-total // part)
-
-
-def pick(condition: Any, yes: Any, no: Any) -> Any:
-    """Return ``yes`` where the condition holds, else ``no``; numbers or columns of them."""
-    return condition * yes + (1 - 1 * condition) * no
 
 
 class Tile:
@@ -159,13 +151,6 @@ def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
     return {"shared bytes": tile.shared_bytes, "blocks": up(tile.work, p.SEQUENCE) * tile.groups, "waste": tile.waste}
 
 
-def holds_precision(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    holds: Any = False
-    for each in EXACT[limits.precision]:
-        holds = holds | (each == p.OPERANDS)
-    return holds
-
-
 def few_channels_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return tile.c_units * tile.unit_c * tile.chunks <= 2 * layer.C
@@ -262,7 +247,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "precision",
-            holds_precision,
+            lambda p, layer, limits: one_of(p.OPERANDS, EXACT[limits.precision]),
             "these operands are rounded further than the precision asked for, or need not be as exact",
         ),
         Constraint(
