@@ -92,7 +92,11 @@ def replayed(space: Recorded, sampler: Sampler, job: Job) -> list[float]:
 
 
 def annealing(space: Recorded, job: Job) -> list[float]:
-    """Search with Kernel Tuner's simulated annealing; it proposes one at a time whatever the batch."""
+    """Search with Kernel Tuner's simulated annealing; it proposes one at a time whatever the batch.
+
+    Kernel Tuner lists a configuration again each time it comes back to it: only the first counts, as in its own budget.
+    A schedule ends at three quarters of its budget: another begins then, from another start.
+    """
     import kernel_tuner
     from constraint import FunctionConstraint  # which Kernel Tuner brings
 
@@ -107,15 +111,20 @@ def annealing(space: Recorded, job: Job) -> list[float]:
     text = json.dumps({**header, "tune_params_keys": names, "tune_params": axes, "cache": entries})
     random.seed(job.seed)
     np.random.seed(job.seed)
+    found: dict[tuple[object, ...], float] = {}
     with tempfile.TemporaryDirectory() as folder, Silence():
         (Path(folder) / "cache.json").write_text(text)
-        results, _ = kernel_tuner.tune_kernel(
-            "k", "", 1, [], axes, lang="C", simulation_mode=True, cache=f"{folder}/cache.json", quiet=True,
-            restrictions=[FunctionConstraint(lambda *values: ",".join(map(str, values)) in entries)],
-            strategy="simulated_annealing", strategy_options={"max_fevals": job.trials},
-        )  # fmt: skip
-    times = [result.get("time") for result in results[: job.trials]]
-    return [time / 1e3 if isinstance(time, float) else np.nan for time in times]
+        while len(found) < min(job.trials, len(entries)):
+            results, _ = kernel_tuner.tune_kernel(
+                "k", "", 1, [], axes, lang="C", simulation_mode=True, cache=f"{folder}/cache.json", quiet=True,
+                restrictions=[FunctionConstraint(lambda *values: ",".join(map(str, values)) in entries)],
+                strategy="simulated_annealing", strategy_options={"max_fevals": job.trials},
+            )  # fmt: skip
+            for result in results:
+                time = result.get("time")
+                seconds = time / 1e3 if isinstance(time, float) else np.nan
+                found.setdefault(tuple(result[name] for name in names), seconds)
+    return list(found.values())[: job.trials]
 
 
 class Silence:

@@ -143,6 +143,24 @@ def test_every_sampler_is_one_of_a_pool_as_a_warm_start_assumes(name: str) -> No
     assert sampler.left == 4
 
 
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("name", ["surrogate", "tpe", "anneal"])
+def test_samplers_that_learn_propose_what_is_fast(name: str, batch: int) -> None:
+    """Of three times 80 random rows 12 would be among the fastest twentieth."""
+    candidates = product((8, 8, 8))
+    times = 1 + np.sum((candidates.choices.astype(float) - (5, 2, 6)) ** 2, axis=1)
+    fast = np.quantile(times, 0.05)
+    found = []
+    for seed in range(3):
+        sampler, rows = make_sampler(name, candidates, seed), list[int]()
+        while len(rows) < 80:
+            for row in sampler.propose(batch):
+                rows.append(row)
+                sampler.observe(row, float(times[row]))
+        found.append(int(np.sum(times[rows] <= fast)))
+    assert sum(found) >= 24, found
+
+
 def test_unknown_sampler_names_those_there_are() -> None:
     with pytest.raises(UsageError, match="sampler 'luck' is unknown; there are: surrogate, tpe, anneal, random, grid"):
         make_sampler("luck", product((2,)), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,14 +22,17 @@ class TpeSampler(PoolSampler):
     """TPE over categorical parameters in a study in memory; the parameters of one template exist only under it.
 
     A draw that is invalid or taken costs no evaluation: it is repeated a few times, then the nearest free
-    configuration of the same template is taken. Failures are told as pruned without a value, which TPE ranks last.
+    configuration of the same template is taken. Failures are told as pruned without a value, which TPE ranks last;
+    proposals that still owe a result are running trials, which it keeps away from.
     """
 
     def __init__(self, candidates: Candidates, seed: int) -> None:
         import optuna
 
         super().__init__(candidates, seed)
-        self._study = _silent_study(optuna.samplers.TPESampler(seed=seed))
+        self._storage = optuna.storages.InMemoryStorage()
+        self._study = _silent_study(self._storage, optuna.samplers.TPESampler(seed=seed, constant_liar=True))
+        self._running: dict[int, int] = {}  # the trial that stands for a row without a result
         self._distributions: dict[int, optuna.distributions.BaseDistribution] = {
             column: optuna.distributions.CategoricalDistribution(tuple(range(len(axis.choices))))
             for column, axis in enumerate(candidates.axes)
@@ -56,18 +59,52 @@ class TpeSampler(PoolSampler):
     def _draws(self) -> Iterator[tuple[int, Rows]]:
         import optuna
 
-        sampler = self._study.sampler
+        sampler, name = self._study.sampler, self._study.study_name
+        study = optuna.load_study(
+            study_name=name, storage=self._storage
+        )  # an older one keeps to the trials it has seen
         trial = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING)
-        trial.number = len(self._study.get_trials(deepcopy=False))
+        trial.number = len(study.get_trials(deepcopy=False))
         while True:
             row: Rows = np.full(len(self.candidates.axes), ABSENT, dtype=np.uint8)
-            group = sampler.sample_independent(self._study, trial, TEMPLATE, self._template) if self._groups > 1 else 0
+            group = sampler.sample_independent(study, trial, TEMPLATE, self._template) if self._groups > 1 else 0
             for column in self._columns[group]:
-                name, distribution = self.candidates.axes[column].name, self._distributions[column]
-                row[column] = sampler.sample_independent(self._study, trial, name, distribution)
+                axis, distribution = self.candidates.axes[column].name, self._distributions[column]
+                row[column] = sampler.sample_independent(study, trial, axis, distribution)
             yield group, row
 
+    def _give(self, rows: list[int]) -> list[int]:
+        import optuna
+
+        for row in super()._give(rows):
+            self._running[row] = len(self._study.get_trials(deepcopy=False))
+            self._add(row, state=optuna.trial.TrialState.RUNNING)
+        return rows
+
+    def skip(self, index: int) -> None:
+        super().skip(index)
+        self._end(index)
+
     def learn(self, index: int, seconds: float | None, noise: float, pruned: bool) -> None:
+        import optuna
+
+        self._end(index)
+        complete = seconds is not None and not pruned
+        self._add(
+            index,
+            state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.PRUNED,
+            value=seconds if complete else None,
+            intermediate_values={1: seconds} if pruned and seconds is not None else {},
+        )
+
+    def _end(self, index: int) -> None:
+        """Let a row's running trial count no more; another one stands for its result."""
+        import optuna
+
+        if (number := self._running.pop(index, None)) is not None:
+            self._study.tell(number, state=optuna.trial.TrialState.FAIL)
+
+    def _add(self, index: int, **told: Any) -> None:
         import optuna
 
         group, row = int(self.candidates.groups[index]), self.candidates.choices[index]
@@ -77,25 +114,16 @@ class TpeSampler(PoolSampler):
         }
         if self._groups > 1:
             params[TEMPLATE], distributions[TEMPLATE] = group, self._template
-        complete = seconds is not None and not pruned
-        self._study.add_trial(
-            optuna.trial.create_trial(
-                state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.PRUNED,
-                value=seconds if complete else None,
-                params=params,
-                distributions=distributions,
-                intermediate_values={1: seconds} if pruned and seconds is not None else {},
-            )
-        )
+        self._study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, **told))
 
 
-def _silent_study(sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+def _silent_study(storage: optuna.storages.BaseStorage, sampler: optuna.samplers.BaseSampler) -> optuna.Study:
     """Create a study in memory without Optuna's log line about it."""
     import optuna
 
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        return optuna.create_study(sampler=sampler)
+        return optuna.create_study(storage=storage, sampler=sampler)
     finally:
         optuna.logging.set_verbosity(level)
