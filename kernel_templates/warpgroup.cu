@@ -40,22 +40,22 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     SHARED_MEMORY(uint4, staged, SHARED_UNITS);
     uint4 *const staged_w = staged + BUFFERS * PARTS * X_UNITS;
     const int group = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);   // as one number of the warp, not one of each lane
-    const int m_first = blockIdx.y * TILE_M, parts = UP(B, IMAGES) * BANDS;
+    const int m_first = blockIdx.y * TILE_M, work = UP(B, IMAGES) * BANDS;
     w += m_first * LAYER_C * FILTER;
     y += m_first * H_OUT * W_OUT;
     const unsigned stager = threadIdx.x - (THREADS - STAGERS);
     float sums[OWN_TILES][COLUMNS / 2];
 
 // Step i of the block: which part of the batch, from which image and row of the product on, which channels.
-#define PART(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
-#define IMAGE(i) (PART(i) / BANDS * IMAGES)
-#define ROW(i) (PART(i) % BANDS * BAND_TILES * 64)
+#define WORK(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
+#define IMAGE(i) (WORK(i) / BANDS * IMAGES)
+#define ROW(i) (WORK(i) % BANDS * BAND_TILES * 64)
 #define C(i) ((i) % CHUNKS * STAGED_C)
 #define X_BUFFER(i) (staged + (i) % BUFFERS * PARTS * X_UNITS)
 #define W_BUFFER(i) (staged_w + (i) % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS)
 #define FULL(i) (1 + (i) % BUFFERS)
 #define EMPTY(i) (1 + BUFFERS + (i) % BUFFERS)
-#define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && PART(i) < parts)
+#define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && WORK(i) < work)
 #define STAGE(i)                                                                                                     \
     do {                                                                                                             \
         stage_x(X_BUFFER(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W, C(i), B - (int)IMAGE(i), ROW(i),    \
