@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import larger, smaller, up
+from tuner.arithmetic import binds_registers, fits_registers, larger, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
@@ -155,16 +155,6 @@ def fits_thread(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return Tile(p, layer).registers <= THREAD_REGISTERS.get(limits.dialect, VECTOR_UNIT_REGISTERS)
 
 
-def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    needed = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
-    return (needed <= limits.registers) | (limits.dialect != CUDA)
-
-
-def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    needed = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
-    return (p.MIN_BLOCKS == 1) | (5 * needed > 2 * limits.registers)
-
-
 def in_output(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     rows = Tile(p, layer).block_rows
     return (layer.W_out >= p.TILE_W) & (rows >= p.TILE_H) & (layer.M >= p.TILE_M)
@@ -283,7 +273,11 @@ TEMPLATE = KernelTemplate(
             "with fewer than 4 sums a thread this is the shared_tile template",
         ),
         Constraint("thread registers", fits_thread, "the thread's tile does not fit its registers"),
-        Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
+        Constraint(
+            "block registers",
+            lambda p, layer, limits: fits_registers(Tile(p, layer).registers, p, limits) | (limits.dialect != CUDA),
+            "this many blocks do not fit the registers at once",
+        ),
         Constraint(
             "some channels",
             lambda p, layer, limits: layer.C > p.CHANNELS,
@@ -314,7 +308,11 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.MIN_BLOCKS == 1) | (limits.dialect == CUDA),
             "this device has no limit of registers to set",
         ),
-        Constraint("register limit", binds, "the thread's tile is too small for a limit of registers to matter"),
+        Constraint(
+            "register limit",
+            lambda p, layer, limits: binds_registers(Tile(p, layer).registers, p, limits),
+            "the thread's tile is too small for a limit of registers to matter",
+        ),
         Constraint(
             "direct weights",
             lambda p, layer, limits: (p.WEIGHTS != "global") | (limits.warp == 1),

@@ -1,11 +1,9 @@
 // register_tile: the sizes that follow from layer and parameters, named as in register_tile.py, and what they must fulfil.
 
-#define UP(a, b) (((a) + (b) - 1) / (b))
+#include "layer_sizes.cuh"
+
 #define MAX_OF(a, b) ((a) > (b) ? (a) : (b))
 #define WIDEST(a, b) (VECTOR >= 4 && (a) % 4 == 0 && (b) % 4 == 0 ? 4 : VECTOR >= 2 && (a) % 2 == 0 && (b) % 2 == 0 ? 2 : 1)
-#define H_OUT (LAYER_H - LAYER_K + 1)
-#define W_OUT (LAYER_W - LAYER_K + 1)
-#define FILTER (LAYER_K * LAYER_K)
 #define THREADS BLOCK_X
 #define BLOCK_ROWS (ROWS ? ROWS : H_OUT)
 #define IN_ROWS (BLOCK_ROWS + LAYER_K - 1)

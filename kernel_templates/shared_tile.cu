@@ -12,9 +12,7 @@
 //   STAGE_X, STAGE_W through shared memory or not    WEIGHTS   where an unstaged w is read: global or constant
 // Constraints: below, each with its reason.
 
-#define H_OUT (LAYER_H - LAYER_K + 1)
-#define W_OUT (LAYER_W - LAYER_K + 1)
-#define FILTER (LAYER_K * LAYER_K)
+#include "layer_sizes.cuh"
 #define TILE_ROWS (TILE_WIDTH ? TILE_WIDTH : H_OUT)
 #define TILE_COLUMNS (TILE_WIDTH ? TILE_WIDTH : W_OUT)
 #define THREADS (BLOCK_X * BLOCK_Y)

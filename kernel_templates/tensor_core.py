@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import one_of, pick, smaller, up
+from tuner.arithmetic import binds_registers, fits_registers, one_of, pick, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
@@ -221,10 +221,6 @@ def few_idle(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (tile.warps == 1) | (4 * tile.rounds * tile.warps <= 5 * tile.tasks)
 
 
-def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
-
-
 def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return p.UNROLL * layer.K * tile.n_tiles * tile.m_tiles <= MAX_PRODUCTS
@@ -263,11 +259,6 @@ def adds_once(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 def sums_fit(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return (p.SPLIT_C == 1) | (FLOAT_BYTES * tile.sums * p.BLOCK_X <= tile.shared_bytes)
-
-
-def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
-    return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
 
 
 TEMPLATE = KernelTemplate(
@@ -425,8 +416,16 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: Tile(p, layer).registers <= 255,
             "the warp's tile does not fit its registers",
         ),
-        Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
-        Constraint("register limit", binds, "the warp's tile is too small for a limit of registers to matter"),
+        Constraint(
+            "block registers",
+            lambda p, layer, limits: fits_registers(Tile(p, layer).registers, p, limits),
+            "this many blocks do not fit the registers at once",
+        ),
+        Constraint(
+            "register limit",
+            lambda p, layer, limits: binds_registers(Tile(p, layer).registers, p, limits),
+            "the warp's tile is too small for a limit of registers to matter",
+        ),
         Constraint(
             "some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"
         ),

@@ -1,9 +1,7 @@
 // tensor_core: the sizes that follow from layer and parameters, named as in tensor_core.py, and what they must fulfil.
 
-#define UP(a, b) (((a) + (b) - 1) / (b))
-#define LEAST(a, b) ((a) < (b) ? (a) : (b))
-#define H_OUT (LAYER_H - LAYER_K + 1)
-#define W_OUT (LAYER_W - LAYER_K + 1)
+#include "layer_sizes.cuh"
+
 #define THREADS BLOCK_X
 #define WARPS (THREADS / 32)
 #define PAIRED (OPERANDS == OPERANDS_FP16X3 || OPERANDS == OPERANDS_FP16 || OPERANDS == OPERANDS_BF16)
@@ -15,7 +13,6 @@
 #define CHUNKS (LAYER_C / STAGED_C)
 #define OWN_CHUNKS (CHUNKS / SPLIT_C)
 #define WORD_C (PAIRED ? UP(STAGED_C, 2) : STAGED_C)
-#define FILTER (LAYER_K * LAYER_K)
 #define WINDOW (LAYER_K + SHIFTS - 1)   // words of an image row that the terms of a channel are
 #define STEPS UP(WORD_C * WINDOW, 8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import one_of, pick, up
+from tuner.arithmetic import binds_registers, fits_registers, one_of, pick, up
 from tuner.layers import ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
@@ -14,7 +14,7 @@ WIDE = 64  # columns of a product for which the tensor cores do not wait for x
 FEW_BLOCKS = 64
 UNIT_BYTES = 16
 ROW_PITCH = 68  # words of a channel and shift on their way to y
-WARPGROUP_PRODUCTS = 90  # sm_90a alone has wgmma
+WARPGROUP_CAPABILITY = 90  # sm_90a alone has wgmma
 EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("fp16x3",),
     "tf32": ("fp16x3", "tf32"),
@@ -171,15 +171,6 @@ def busy(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.SEQUENCE == 1) | (up(tile.work, p.SEQUENCE) * tile.groups >= FEW_BLOCKS)
 
 
-def fits_registers(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    return Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
-
-
-def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    wanted = Tile(p, layer).registers * p.BLOCK_X * p.MIN_BLOCKS
-    return (p.MIN_BLOCKS == 1) | (5 * wanted > 2 * limits.registers)
-
-
 TEMPLATE = KernelTemplate(
     name="warpgroup",
     idea="a matrix product of four warps at once, x and w read by the tensor cores from shared memory",
@@ -242,7 +233,7 @@ TEMPLATE = KernelTemplate(
     constraints=(
         Constraint(
             "warpgroups",
-            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability == WARPGROUP_PRODUCTS),
+            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability == WARPGROUP_CAPABILITY),
             "only sm_90a multiplies by warpgroups",
         ),
         Constraint(
@@ -312,8 +303,16 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: Tile(p, layer).registers <= 255,
             "the warpgroup's tiles do not fit its registers",
         ),
-        Constraint("block registers", fits_registers, "this many blocks do not fit the registers at once"),
-        Constraint("register limit", binds, "the warpgroup's tiles are too small for a limit of registers to matter"),
+        Constraint(
+            "block registers",
+            lambda p, layer, limits: fits_registers(Tile(p, layer).registers, p, limits),
+            "this many blocks do not fit the registers at once",
+        ),
+        Constraint(
+            "register limit",
+            lambda p, layer, limits: binds_registers(Tile(p, layer).registers, p, limits),
+            "the warpgroup's tiles are too small for a limit of registers to matter",
+        ),
         Constraint(
             "kept filters",
             lambda p, layer, limits: (p.WEIGHTS == "resident") | (Tile(p, layer).chunks > 1),
@@ -321,7 +320,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "next words",
-            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).chunks >= p.BUFFERS),
+            lambda p, layer, limits: p.SEQUENCE * Tile(p, layer).chunks >= p.BUFFERS,
             "more buffers than a block has steps",
         ),
         Constraint(

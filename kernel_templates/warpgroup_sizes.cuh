@@ -1,10 +1,7 @@
 // warpgroup: the sizes that follow from layer and parameters, named as in warpgroup.py, and what they must fulfil.
 
-#define UP(a, b) (((a) + (b) - 1) / (b))
-#define LEAST(a, b) ((a) < (b) ? (a) : (b))
-#define H_OUT (LAYER_H - LAYER_K + 1)
-#define W_OUT (LAYER_W - LAYER_K + 1)
-#define FILTER (LAYER_K * LAYER_K)
+#include "layer_sizes.cuh"
+
 #define THREADS BLOCK_X
 #define WARPGROUPS ((THREADS - LOADERS) / 128)   // that multiply
 #define STAGERS (LOADERS ? LOADERS : THREADS)    // threads that stage what comes next

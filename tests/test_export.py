@@ -14,6 +14,7 @@ from toy_store import ENVIRONMENT, TOY, toy_configuration, toy_failure, toy_ok
 from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import StorageError, UsageError
 from tuner.export import Winner, render_header, write_header
+from tuner.export.cuda import target
 from tuner.export.geometry import GridRule, find_geometry
 from tuner.layers import LAYERS, ConvLayer, find_layer
 from tuner.loading import builtin_templates
@@ -277,7 +278,7 @@ def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         header(folder, "one.h", winner(layer, template=template, configuration=configuration))
-        compiled(folder, "main.cu", main, *(NVCC if arch == "sm_90a" else ("nvcc", f"-arch={arch}")))
+        compiled(folder, "main.cu", main, "nvcc", *target(arch).split())
         done = subprocess.run([folder / "a.out"], capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"{configuration}: {done.stdout}{done.stderr}"
 

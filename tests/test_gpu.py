@@ -13,6 +13,7 @@ from tuner.bench import Bench
 from tuner.devices import compile_source, open_device
 from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import CompileError
+from tuner.export.cuda import target
 from tuner.exporting import export_best
 from tuner.inputs import network_inputs
 from tuner.layers import ConvLayer, find_layer
@@ -79,8 +80,7 @@ def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     done = export_best(report.progress.study, tmp_path / "conv2_best.h", store, templates)
     (tmp_path / "use.cu").write_text('#include "conv2_best.h"\nint main() { return 0; }\n')
     arch = arch_of(*driver().Device(0).compute_capability())
-    target = f"arch={arch.replace('sm', 'compute')},code={arch}"
-    subprocess.run(["nvcc", "-gencode", target, "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
+    subprocess.run(["nvcc", *target(arch).split(), "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
     assert done.verdict.confirmed
 
 

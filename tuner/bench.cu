@@ -207,8 +207,9 @@ MMA_PEAK(multiply_fp16, "m16n8k16", "f32.f16.f16.f32", 0x20002000u, 0x00030005u)
 #endif
 
 // And for products of a warpgroup, 64 x 16 by 16 x 64 (FP16) or 64 x 8 by 8 x 64 (TF32): a from registers, b from shared
-// memory, `rounds` times 8 of them in two chains.
+// memory, `rounds` times WARPGROUP_STEPS of them in two chains.
 #if !defined(__OPENCL_VERSION__) && WARPGROUP_PRODUCTS
+#define WARPGROUP_STEPS 8
 #define FOUR(sum, i) "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3])
 #define SIXTEEN(sum, i) FOUR(sum, i), FOUR(sum, i + 4), FOUR(sum, i + 8), FOUR(sum, i + 12)
 #define WARPGROUP(shape, transposed, sum, a, b)                                                                        \
@@ -230,8 +231,8 @@ MMA_PEAK(multiply_fp16, "m16n8k16", "f32.f16.f16.f32", 0x20002000u, 0x00030005u)
         const unsigned long long b = 8ull << 32 | 64u << 16 | (uint)__cvta_generic_to_shared(words) / 16;              \
         for (int round = 0; round < rounds; round++) {                                                                 \
             WARPGROUP_FENCE();                                                                                         \
-            UNROLLED(8)                                                                                                \
-            for (int i = 0; i < 8; i++) WARPGROUP(shape, transposed, sum[i % 2], a, b);                                \
+            UNROLLED(WARPGROUP_STEPS)                                                               \
+            for (int i = 0; i < WARPGROUP_STEPS; i++) WARPGROUP(shape, transposed, sum[i % 2], a, b);         \
             WARPGROUP_COMMIT();                                                                                        \
             WARPGROUP_WAIT();                                                                                          \
         }                                                                                                              \

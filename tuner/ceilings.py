@@ -20,16 +20,14 @@ from tuner.results import Environment
 from tuner.templates import OPENCL, Launch
 
 COPY_BYTES = 1 << 30
-CHAINS, MMA_CHAINS, WARPGROUP_PRODUCTS = 16, 8, 8  # as in bench.cu
+CHAINS, MMA_CHAINS, WARPGROUP_STEPS = 16, 8, 8  # as in bench.cu
 TENSOR_CAPABILITY = 80  # sm_80: the first whose tensor cores multiply TF32
 WARPGROUP_CAPABILITY = 90  # sm_90a: the only one with wgmma
-MMA_FLOP = {
-    "multiply_tf32": 2 * 16 * 8 * 8 * MMA_CHAINS,
-    "multiply_fp16": 2 * 16 * 8 * 16 * MMA_CHAINS,
-}  # a warp's round
+# FLOP of a warp's round, by kernel: a warp multiplies alone, or is a quarter of a warpgroup.
+MMA_FLOP = {"multiply_tf32": 2 * 16 * 8 * 8 * MMA_CHAINS, "multiply_fp16": 2 * 16 * 8 * 16 * MMA_CHAINS}
 WARPGROUP_FLOP = {
-    "warpgroup_tf32": 2 * 64 * 64 * 8 * WARPGROUP_PRODUCTS // 4,
-    "warpgroup_fp16": 2 * 64 * 64 * 16 * WARPGROUP_PRODUCTS // 4,
+    "warpgroup_tf32": 2 * 64 * 64 * 8 * WARPGROUP_STEPS // 4,
+    "warpgroup_fp16": 2 * 64 * 64 * 16 * WARPGROUP_STEPS // 4,
 }
 OPENCL_LANES = 16  # a float16 a thread
 SAMPLES = 4
@@ -145,15 +143,14 @@ def _peak_tensor(bench: Bench, kind: str) -> float | None:
     """Run long independent chains of products in every warp or warpgroup; return the fastest way's FLOP/s."""
     if not _has_tensor_cores(bench):
         return None
-    flop = {f"multiply_{kind}": MMA_FLOP[f"multiply_{kind}"]}
-    if bench.device.limits.capability == WARPGROUP_CAPABILITY:
-        flop[f"warpgroup_{kind}"] = WARPGROUP_FLOP[f"warpgroup_{kind}"]
+    flop = {**MMA_FLOP, **WARPGROUP_FLOP} if bench.device.limits.capability == WARPGROUP_CAPABILITY else MMA_FLOP
     launch = _full(bench)
     warps = launch.grid[0] * THREADS // bench.device.limits.warp
     rates = []
-    for name, each in flop.items():
-        rounds, seconds = _long_enough(bench, name, launch, ())
-        rates.append(float(each) * rounds * warps / seconds)
+    for name in flop:
+        if name.endswith(kind):
+            rounds, seconds = _long_enough(bench, name, launch, ())
+            rates.append(float(flop[name]) * rounds * warps / seconds)
     return max(rates)
 
 

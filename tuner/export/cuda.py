@@ -15,7 +15,7 @@ _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)
 def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
     """Return the example for the header's comment."""
     return (
-        f"Use, in a .cu file (nvcc {_target(arch)} -c; x, w and y are device pointers):",
+        f"Use, in a .cu file (nvcc {target(arch)} -c; x, w and y are device pointers):",
         "",
         f'    #include "{file}"',
         f"    cudaError_t error = {entry}_launch(x, w, y, B, stream);",
@@ -26,7 +26,7 @@ def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
     )
 
 
-def _target(arch: str) -> str:
+def target(arch: str) -> str:
     """Return nvcc's options for one architecture; -arch=sm_90a alone would compile for sm_90 as well."""
     return f"-gencode arch=compute_{arch.removeprefix('sm_')},code={arch}" if arch.endswith("a") else f"-arch={arch}"
 

@@ -60,9 +60,8 @@ class TpeSampler(PoolSampler):
         import optuna
 
         sampler, name = self._study.sampler, self._study.study_name
-        study = optuna.load_study(
-            study_name=name, storage=self._storage
-        )  # an older one keeps to the trials it has seen
+        # A study object shows samplers the trials of its first look; another one on its storage shows those of now.
+        study = optuna.load_study(study_name=name, storage=self._storage)
         trial = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING)
         trial.number = len(study.get_trials(deepcopy=False))
         while True:
