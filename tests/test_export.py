@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from toy_store import ENVIRONMENT, TOY, toy_configuration, toy_failure, toy_ok
 
+from tuner.devices import open_device
 from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import StorageError, UsageError
 from tuner.export import Winner, render_header, write_header
@@ -19,6 +20,7 @@ from tuner.export.geometry import GridRule, find_geometry
 from tuner.layers import LAYERS, ConvLayer, find_layer
 from tuner.loading import builtin_templates
 from tuner.results import Environment
+from tuner.space import enumerate_template
 from tuner.templates import Configuration, KernelTemplate, Launch
 
 CUDA_ENVIRONMENT = dataclasses.replace(
@@ -259,6 +261,19 @@ int main()
 """
 
 
+def some_of_each_kind(template: KernelTemplate, layer: ConvLayer) -> list[Configuration]:
+    """Return the first valid configuration at random, and the first with each home of the weights and each grid."""
+    device = open_device("cuda:0")
+    space = enumerate_template(template, layer, device.limits)
+    device.close()
+    found: dict[tuple[object, object], Configuration] = {}
+    for row in np.random.default_rng(1).permutation(len(space))[:2_000].tolist():
+        configuration = space.configuration(row)
+        values = configuration.as_dict()
+        found.setdefault((values.get("WEIGHTS"), values.get("GRID_LAYOUT")), configuration)
+    return list(found.values())
+
+
 @pytest.mark.gpu
 @needs_nvcc
 @pytest.mark.skipif(not shutil.which("nvidia-smi"), reason="no NVIDIA driver")
@@ -270,11 +285,7 @@ def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
         pytest.skip(f"warpgroups multiply on sm_90a alone, this is {arch}")
     layer = "fa19/conv2" if name == "warpgroup" else "sp18/conv2"
     main = MAIN.replace("SP18_CONV2", layer.replace("/", "_").upper()).replace("sp18_conv2", layer.replace("/", "_"))
-    for number, values in enumerate(({}, {"WEIGHTS": "constant"}, {"GRID_LAYOUT": "giant"})):
-        try:
-            configuration = template.configuration(values)
-        except UsageError:
-            continue
+    for number, configuration in enumerate(some_of_each_kind(template, find_layer(layer))):
         folder = tmp_path / str(number)
         folder.mkdir()
         header(folder, "one.h", winner(layer, template=template, configuration=configuration))
