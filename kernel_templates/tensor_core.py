@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.arithmetic import binds_registers, fits_registers, one_of, pick, smaller, up
+from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID = 65_535
 MAX_PRODUCTS = 256
 FEW_BLOCKS = 512  # that leave many of a large device's multiprocessors idle
-FIRST_TENSOR_CORES = 80  # sm_80: the first with TF32 and BF16
-FIRST_BULK_COPIES = 90  # sm_90: the first that copies runs of shared memory by an engine of its own
-FIRST_CLUSTERS = 90  # sm_90: the first whose blocks read each other's shared memory
 EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("tf32x3", "fp16x3", "fp16x4"),
     "tf32": ("fp16x3", "fp16x4", "tf32"),  # tf32x3 reads the same words as tf32, for three products
@@ -321,7 +319,7 @@ TEMPLATE = KernelTemplate(
     constraints=(
         Constraint(
             "tensor cores",
-            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability >= FIRST_TENSOR_CORES),
+            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability >= TENSOR_CORES),
             "this device has no tensor cores for TF32",
         ),
         Constraint(
@@ -386,7 +384,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "bulk copies",
-            lambda p, layer, limits: (p.WRITES != "bulk") | (limits.capability >= FIRST_BULK_COPIES),
+            lambda p, layer, limits: (p.WRITES != "bulk") | (limits.capability >= BULK_COPIES),
             "this device does not copy in bulk",
         ),
         Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
@@ -451,7 +449,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "clusters",
-            lambda p, layer, limits: (p.SPLIT_C == 1) | (limits.capability >= FIRST_CLUSTERS),
+            lambda p, layer, limits: (p.SPLIT_C == 1) | (limits.capability >= CLUSTERS),
             "this device has no clusters of blocks",
         ),
         Constraint("use of clusters", few_blocks, "input channels are shared out where blocks are few"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.arithmetic import binds_registers, fits_registers, one_of, pick, up
+from tuner.capabilities import WARPGROUPS
 from tuner.layers import ConvLayer
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
@@ -14,7 +15,6 @@ WIDE = 64  # columns of a product for which the tensor cores do not wait for x
 FEW_BLOCKS = 64
 UNIT_BYTES = 16
 ROW_PITCH = 68  # words of a channel and shift on their way to y
-WARPGROUP_CAPABILITY = 90  # sm_90a alone has wgmma
 EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("fp16x3",),
     "tf32": ("fp16x3", "tf32"),
@@ -233,7 +233,7 @@ TEMPLATE = KernelTemplate(
     constraints=(
         Constraint(
             "warpgroups",
-            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability == WARPGROUP_CAPABILITY),
+            lambda p, layer, limits: (p.TILE_M > 0) & (limits.capability == WARPGROUPS),
             "only sm_90a multiplies by warpgroups",
         ),
         Constraint(

@@ -16,13 +16,12 @@ import numpy as np
 
 from tuner.bench import THREADS, Bench
 from tuner.cache import cache_folder, write_whole
+from tuner.capabilities import TENSOR_CORES, WARPGROUPS
 from tuner.results import Environment
 from tuner.templates import OPENCL, Launch
 
 COPY_BYTES = 1 << 30
 CHAINS, MMA_CHAINS, WARPGROUP_STEPS = 16, 8, 8  # as in bench.cu
-TENSOR_CAPABILITY = 80  # sm_80: the first whose tensor cores multiply TF32
-WARPGROUP_CAPABILITY = 90  # sm_90a: the only one with wgmma
 # FLOP of a warp's round, by kernel: a warp multiplies alone, or is a quarter of a warpgroup.
 MMA_FLOP = {"multiply_tf32": 2 * 16 * 8 * 8 * MMA_CHAINS, "multiply_fp16": 2 * 16 * 8 * 16 * MMA_CHAINS}
 WARPGROUP_FLOP = {
@@ -76,7 +75,7 @@ def with_ceilings(bench: Bench, environment: Environment, again: bool = False) -
 
 
 def _has_tensor_cores(bench: Bench) -> bool:
-    return bench.device.limits.capability >= TENSOR_CAPABILITY
+    return bench.device.limits.capability >= TENSOR_CORES
 
 
 def _measure(bench: Bench) -> Ceilings:
@@ -143,7 +142,7 @@ def _peak_tensor(bench: Bench, kind: str) -> float | None:
     """Run long independent chains of products in every warp or warpgroup; return the fastest way's FLOP/s."""
     if not _has_tensor_cores(bench):
         return None
-    flop = {**MMA_FLOP, **WARPGROUP_FLOP} if bench.device.limits.capability == WARPGROUP_CAPABILITY else MMA_FLOP
+    flop = {**MMA_FLOP, **WARPGROUP_FLOP} if bench.device.limits.capability == WARPGROUPS else MMA_FLOP
     launch = _full(bench)
     warps = launch.grid[0] * THREADS // bench.device.limits.warp
     rates = []

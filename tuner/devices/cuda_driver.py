@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.capabilities import WARPGROUPS
 from tuner.devices.occupancy import Multiprocessor
 from tuner.errors import UsageError
 from tuner.templates import DeviceLimits
@@ -14,7 +15,7 @@ ELSE = "or use --device cpu"
 
 def arch_of(major: int, minor: int) -> str:
     """Return what nvcc compiles for on this device alone: sm_90 has features of its own, those of sm_90a."""
-    return f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+    return f"sm_{major}{minor}" + ("a" if 10 * major + minor == WARPGROUPS else "")
 
 
 def driver() -> Any:
