@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.dataset import load_test_split
-from tuner.layers import FLOAT_BYTES
+from tuner.inputs import uploaded
+from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.networks import Ids, classify_from, load_network
 from tuner.reference import F32
 
 if TYPE_CHECKING:
+    from tuner.bench import Bench
     from tuner.devices import Buffer
     from tuner.measure import Trial
 
@@ -43,7 +46,9 @@ class Agreement:
 
 
 def agreement_of(trial: Trial, data: Path | None) -> Agreement:
-    """Run a configuration once, and classify its output and the reference's; the network's other layers run on the CPU.
+    """Run a configuration once, and classify its output and the reference's.
+
+    A convolution after it is the reference kernel's; pooling and dense layers run on the CPU.
 
     Raises:
         WrongResult, TimedOut, Crashed: As the configuration deserves.
@@ -57,7 +62,8 @@ def agreement_of(trial: Trial, data: Path | None) -> Agreement:
     for start in range(0, shown, CHUNK):
         images = min(CHUNK, shown - start)
         for buffer, ids in ((trial.bench.y, ours), (trial.inputs.expected, theirs)):
-            ids.append(classify_from(load_network(network), name, _images(trial, buffer, start, images)))
+            y = _images(trial, buffer, start, images)
+            ids.append(classify_from(load_network(network), name, y, partial(_convolved, trial.bench)))
     mine, reference, labels = np.concatenate(ours), np.concatenate(theirs), dataset.labels[:shown]
     return Agreement(
         images=shown,
@@ -65,6 +71,16 @@ def agreement_of(trial: Trial, data: Path | None) -> Agreement:
         correct=int((mine == labels).sum()),
         correct_fp32=int((reference == labels).sum()),
     )
+
+
+def _convolved(bench: Bench, x: F32, w: F32) -> F32:
+    """Compute y from x and w by the reference kernel."""
+    (B, C, H, W), (M, _, K, _) = x.shape, w.shape
+    layer = ConvLayer(name="after", B=B, C=C, H=H, W=W, M=M, K=K)
+    y = bench.device.allocate(FLOAT_BYTES * layer.y_size)
+    bench.convolve(uploaded(bench, np.ascontiguousarray(x)), uploaded(bench, w), y, layer)
+    words: F32 = bench.device.download(y, np.float32, layer.y_size)
+    return words.reshape(layer.y_shape)
 
 
 def _images(trial: Trial, buffer: Buffer, start: int, images: int) -> F32:

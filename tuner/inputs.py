@@ -61,13 +61,13 @@ def network_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
     w = layer_weights(layer)
     before = stage_before(layer)
     if before is None:
-        x = _uploaded(bench, layer_input(layer, dataset))
+        x = uploaded(bench, layer_input(layer, dataset))
     else:
         stage, w_before = before
         fed = stage.layer.with_batch(layer.B)
         x = device.allocate(FLOAT_BYTES * _count(layer))
         y_before = device.allocate(FLOAT_BYTES * fed.y_size)
-        bench.convolve(_uploaded(bench, layer_input(fed, dataset)), _uploaded(bench, w_before), y_before, fed)
+        bench.convolve(uploaded(bench, layer_input(fed, dataset)), uploaded(bench, w_before), y_before, fed)
         planes, flags = np.uint64(fed.B * fed.M), (np.int32(stage.pool), np.int32(stage.activation == "relu"))
         sides = np.int32(fed.H_out), np.int32(fed.W_out)
         bench.run("activate_and_pool", _count(layer), y_before, x, planes, *sides, *flags)
@@ -89,7 +89,7 @@ def random_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
 
 
 def _inputs(bench: Bench, layer: ConvLayer, x: Buffer, w: Array, precision: Precision) -> Inputs:
-    w_device = _uploaded(bench, w)
+    w_device = uploaded(bench, w)
     expected = bench.device.allocate(FLOAT_BYTES * layer.y_size)
     bench.convolve(x, w_device, expected, layer)
     return Inputs(
@@ -112,7 +112,8 @@ def _checksum(bench: Bench, layer: ConvLayer, x: Buffer, w: Buffer) -> tuple[int
     return bench.checksum(x, _count(layer)), bench.checksum(w, layer.M * layer.reduction)
 
 
-def _uploaded(bench: Bench, array: Array) -> Buffer:
+def uploaded(bench: Bench, array: Array) -> Buffer:
+    """Return a new buffer on the bench's device with an array's contents."""
     buffer = bench.device.allocate(array.nbytes)
     bench.device.upload(buffer, array)
     return buffer

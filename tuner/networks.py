@@ -96,17 +96,20 @@ def forward(network: Network, images: F32, conv: Conv | None = None) -> F32:
     return _dense(network, x)
 
 
-def classify_from(network: Network, layer: str, y: F32) -> Ids:
-    """Classify what a layer's kernel has computed: the rest of the network, on the CPU.
+def classify_from(network: Network, layer: str, y: F32, conv: Conv | None = None) -> Ids:
+    """Classify what a layer's kernel has computed: the rest of the network.
 
     Shapes:
         y ``(B, M, H_out, W_out)`` of the layer named ``conv1`` or ``conv2``; result ``(B,)``.
+
+    Args:
+        conv: As in :func:`forward`.
     """
     stages = network.architecture.stages
     at = [stage.key for stage in stages].index(layer)
     x = stages[at].apply(y, network.weights[layer], lambda computed, _: computed)
     for stage in stages[at + 1 :]:
-        x = stage.apply(x, network.weights[stage.key])
+        x = stage.apply(x, network.weights[stage.key], conv or float32_conv)
     ids: Ids = _dense(network, x).argmax(axis=1)
     return ids
 
