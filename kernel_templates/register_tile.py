@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import binds_registers, fits_registers, larger, smaller, up
+from tuner.arithmetic import larger, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
+from tuner.rules import block_registers, register_limit
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID = 65_535
@@ -182,6 +183,11 @@ def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 FLAT_BLOCKS = (256, 64, 128, 160, 192, 384, 512, 1024, 32, 16, 1)
 
+
+def registers(p: Any, layer: ConvLayer) -> Any:
+    return Tile(p, layer).registers
+
+
 TEMPLATE = KernelTemplate(
     name="register_tile",
     idea="a thread keeps a tile of pixels and channels in registers, so that each word read serves many sums",
@@ -273,11 +279,7 @@ TEMPLATE = KernelTemplate(
             "with fewer than 4 sums a thread this is the shared_tile template",
         ),
         Constraint("thread registers", fits_thread, "the thread's tile does not fit its registers"),
-        Constraint(
-            "block registers",
-            lambda p, layer, limits: fits_registers(Tile(p, layer).registers, p, limits) | (limits.dialect != CUDA),
-            "this many blocks do not fit the registers at once",
-        ),
+        block_registers(registers),
         Constraint(
             "some channels",
             lambda p, layer, limits: layer.C > p.CHANNELS,
@@ -308,11 +310,7 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.MIN_BLOCKS == 1) | (limits.dialect == CUDA),
             "this device has no limit of registers to set",
         ),
-        Constraint(
-            "register limit",
-            lambda p, layer, limits: binds_registers(Tile(p, layer).registers, p, limits),
-            "the thread's tile is too small for a limit of registers to matter",
-        ),
+        register_limit(registers, "the thread's tile is"),
         Constraint(
             "direct weights",
             lambda p, layer, limits: (p.WEIGHTS != "global") | (limits.warp == 1),

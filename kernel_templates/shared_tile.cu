@@ -13,6 +13,7 @@
 // Constraints: below, each with its reason.
 
 #include "layer_sizes.cuh"
+
 #define TILE_ROWS (TILE_WIDTH ? TILE_WIDTH : H_OUT)
 #define TILE_COLUMNS (TILE_WIDTH ? TILE_WIDTH : W_OUT)
 #define THREADS (BLOCK_X * BLOCK_Y)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import binds_registers, fits_registers, one_of, pick, smaller, up
+from tuner.arithmetic import one_of, pick, smaller, up
 from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES
 from tuner.layers import FLOAT_BYTES, ConvLayer
+from tuner.rules import block_registers, register_limit
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID = 65_535
@@ -259,6 +260,10 @@ def sums_fit(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.SPLIT_C == 1) | (FLOAT_BYTES * tile.sums * p.BLOCK_X <= tile.shared_bytes)
 
 
+def registers(p: Any, layer: ConvLayer) -> Any:
+    return Tile(p, layer).registers
+
+
 TEMPLATE = KernelTemplate(
     name="tensor_core",
     idea="a matrix product on tensor cores, its operands read straight from the image in shared memory",
@@ -414,16 +419,8 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: Tile(p, layer).registers <= 255,
             "the warp's tile does not fit its registers",
         ),
-        Constraint(
-            "block registers",
-            lambda p, layer, limits: fits_registers(Tile(p, layer).registers, p, limits),
-            "this many blocks do not fit the registers at once",
-        ),
-        Constraint(
-            "register limit",
-            lambda p, layer, limits: binds_registers(Tile(p, layer).registers, p, limits),
-            "the warp's tile is too small for a limit of registers to matter",
-        ),
+        block_registers(registers),
+        register_limit(registers, "the warp's tile is"),
         Constraint(
             "some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"
         ),

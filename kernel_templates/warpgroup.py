@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import binds_registers, fits_registers, one_of, pick, up
+from tuner.arithmetic import one_of, pick, up
 from tuner.capabilities import WARPGROUPS
 from tuner.layers import ConvLayer
+from tuner.rules import block_registers, register_limit
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GROUPS = 8
@@ -171,6 +172,10 @@ def busy(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     return (p.SEQUENCE == 1) | (up(tile.work, p.SEQUENCE) * tile.groups >= FEW_BLOCKS)
 
 
+def registers(p: Any, layer: ConvLayer) -> Any:
+    return Tile(p, layer).registers
+
+
 TEMPLATE = KernelTemplate(
     name="warpgroup",
     idea="a matrix product of four warps at once, x and w read by the tensor cores from shared memory",
@@ -303,16 +308,8 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: Tile(p, layer).registers <= 255,
             "the warpgroup's tiles do not fit its registers",
         ),
-        Constraint(
-            "block registers",
-            lambda p, layer, limits: fits_registers(Tile(p, layer).registers, p, limits),
-            "this many blocks do not fit the registers at once",
-        ),
-        Constraint(
-            "register limit",
-            lambda p, layer, limits: binds_registers(Tile(p, layer).registers, p, limits),
-            "the warpgroup's tiles are too small for a limit of registers to matter",
-        ),
+        block_registers(registers),
+        register_limit(registers, "the warpgroup's tiles are"),
         Constraint(
             "kept filters",
             lambda p, layer, limits: (p.WEIGHTS == "resident") | (Tile(p, layer).chunks > 1),

@@ -262,7 +262,7 @@ int main()
 
 
 def some_of_each_kind(template: KernelTemplate, layer: ConvLayer) -> list[Configuration]:
-    """Return the first valid configuration at random, and the first with each home of the weights and each grid."""
+    """Return the first of the valid configurations, in random order, with each home of the weights and grid."""
     device = open_device("cuda:0")
     space = enumerate_template(template, layer, device.limits)
     device.close()

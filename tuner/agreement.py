@@ -55,7 +55,8 @@ def agreement_of(trial: Trial, data: Path | None) -> Agreement:
     """
     trial.check()
     layer, dataset = trial.inputs.layer, load_test_split(data)
-    network, name = layer.name.split("/")
+    network_name, key = layer.name.split("/")
+    network = load_network(network_name)
     shown = min(layer.B, len(dataset))
     ours: list[Ids] = []
     theirs: list[Ids] = []
@@ -63,7 +64,7 @@ def agreement_of(trial: Trial, data: Path | None) -> Agreement:
         images = min(CHUNK, shown - start)
         for buffer, ids in ((trial.bench.y, ours), (trial.inputs.expected, theirs)):
             y = _images(trial, buffer, start, images)
-            ids.append(classify_from(load_network(network), name, y, partial(_convolved, trial.bench)))
+            ids.append(classify_from(network, key, y, partial(_convolved, trial.bench)))
     mine, reference, labels = np.concatenate(ours), np.concatenate(theirs), dataset.labels[:shown]
     return Agreement(
         images=shown,

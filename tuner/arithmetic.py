@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tuner.templates import DeviceLimits
-
 
 def up(total: Any, part: Any) -> Any:
     """Return how many parts hold the total: the quotient, rounded up."""
@@ -32,13 +30,3 @@ def one_of(value: Any, choices: Iterable[Any]) -> Any:
     for choice in choices:
         found = found | (value == choice)
     return found
-
-
-def fits_registers(each: Any, p: Any, limits: DeviceLimits) -> Any:
-    """Whether ``MIN_BLOCKS`` blocks of ``BLOCK_X`` threads, ``each`` registers a thread, are resident at once."""
-    return each * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers
-
-
-def binds_registers(each: Any, p: Any, limits: DeviceLimits) -> Any:
-    """Whether asking for ``MIN_BLOCKS`` blocks limits the registers of threads that may need ``each``, or nearly so."""
-    return (p.MIN_BLOCKS == 1) | (5 * each * p.BLOCK_X * p.MIN_BLOCKS > 2 * limits.registers)

@@ -231,8 +231,8 @@ MMA_PEAK(multiply_fp16, "m16n8k16", "f32.f16.f16.f32", 0x20002000u, 0x00030005u)
         const unsigned long long b = 8ull << 32 | 64u << 16 | (uint)__cvta_generic_to_shared(words) / 16;              \
         for (int round = 0; round < rounds; round++) {                                                                 \
             WARPGROUP_FENCE();                                                                                         \
-            UNROLLED(WARPGROUP_STEPS)                                                               \
-            for (int i = 0; i < WARPGROUP_STEPS; i++) WARPGROUP(shape, transposed, sum[i % 2], a, b);         \
+            UNROLLED(WARPGROUP_STEPS)                                                                                  \
+            for (int i = 0; i < WARPGROUP_STEPS; i++) WARPGROUP(shape, transposed, sum[i % 2], a, b);                  \
             WARPGROUP_COMMIT();                                                                                        \
             WARPGROUP_WAIT();                                                                                          \
         }                                                                                                              \
