@@ -26,7 +26,9 @@
 //     tf32    rounded to TF32: 1 product      fp16, bf16  two channels, each rounded: 1 product for twice the terms
 //   WRITES     lanes exchange sums first, so that a store is TILE_COLUMNS of one row, or a lane has neighbouring columns,
 //              or sums are gathered in shared memory until rows are whole, and copied in bulk during the next products
-//   WEIGHTS    read from shared memory for each task, or kept in registers for all of a thread's tasks
+//   WEIGHTS    read from shared memory for each task, or kept in registers: a warp's tasks are then all of one group
+//   PREFETCH   bring the x of so many sets into the L2 cache in one burst, ahead, where writing is most of the work: the
+//              memory turns from writing to reading rarely, not all the time
 //   BLOCK_SHAPE threads    MIN_BLOCKS resident at once    CHANNELS staged at once (0: all)    UNROLL  steps
 //   STAGING    of w: through registers, or asynchronous, as it is, beside x, and then put where lanes read it
 //   SHIFTS     pixels of a row of the product; with more than 1, x that is not finite spoils its neighbours too
@@ -68,12 +70,19 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
     if (ASYNC_W) request_w(RAW_BUFFER, w, C(0), LAYER_M - m_first);
     request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
+#if PREFETCH
+    prefetch_x(x, B);
+#endif
     fill_offsets(offsets);
-    if (STEPS * 8 > WORD_C * LAYER_K) {
+    if (!KEEP_W && STEPS * 8 > WORD_C * LAYER_K) {
         clear_w(fragments);
         __syncthreads();
     }
-    if (CHUNKS == 1) stage_w(fragments, w, LAYER_C * FILTER, LAYER_M - m_first);
+    unsigned kept[KEPT][FRAGMENT];
+    if (KEEP_W) {
+        const int first = warp % BLOCK_GROUPS * TILE_M;
+        load_w(kept, w + first * LAYER_C * FILTER, LAYER_M - m_first - first);
+    } else if (CHUNKS == 1) stage_w(fragments, w, LAYER_C * FILTER, LAYER_M - m_first);
     UNROLLED(1)
     for (int i = 0; IS_STEP(i); i++) {
         if (BUFFERS == 1 && i > 0) {
@@ -98,15 +107,14 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
         }
 
-        unsigned kept[KEPT][FRAGMENT];
-        UNROLLED(KEPT)
-        for (int n = 0; KEEP_W && n < KEPT; n++)
-            read_w(kept[n], fragments, 0, n / N_TILES, n % N_TILES);
         UNROLLED(1)
         for (int round = 0; round < ROUNDS; round++) {
-            const int task = round * WARPS + warp, group = BLOCK_GROUPS > 1 ? task / COLUMN_TASKS : 0,
-                      first = (task - group * COLUMN_TASKS) * TILE_COLUMNS;
-            if (!BULK && SPLIT_C == 1 && task >= TASKS) break;
+            const int task = round * WARPS + warp,
+                      group = KEEP_W ? warp % BLOCK_GROUPS : BLOCK_GROUPS > 1 ? task / COLUMN_TASKS : 0,
+                      column = KEEP_W ? round * ROUND_TASKS + warp / BLOCK_GROUPS : task - group * COLUMN_TASKS,
+                      first = column * TILE_COLUMNS;
+            const bool is_task = KEEP_W ? column < COLUMN_TASKS : task < TASKS;
+            if (!BULK && SPLIT_C == 1 && !is_task) break;
             int corners[OCTETS];
             unsigned image, row, at;
             UNROLLED(OCTETS)
@@ -118,7 +126,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                 UNROLLED(SUMS)
                 for (int j = 0; j < SUMS; j++)
                     sums[j] = 0.0f;
-            if ((!BULK && SPLIT_C == 1) || task < TASKS)
+            if ((!BULK && SPLIT_C == 1) || is_task)
                 multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
             if (i % OWN_CHUNKS < OWN_CHUNKS - 1) continue;
             const int filters = LAYER_M - m_first - group * TILE_M;
@@ -137,7 +145,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             }
 #endif
 #if SPLIT_C > 1
-            if (!add_up(sums, (float *)staged) || task >= TASKS) break;
+            if (!add_up(sums, (float *)staged) || !is_task) break;
 #endif
             write_task(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT + group * TILE_M * H_OUT * W_OUT, sums, first,
                        IMAGES_LEFT(i), rows, filters);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import one_of, pick, smaller, up
+from tuner.arithmetic import larger, one_of, pick, smaller, up
 from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
@@ -13,6 +13,7 @@ from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemp
 MAX_GRID = 65_535
 MAX_PRODUCTS = 256
 FEW_BLOCKS = 512  # that leave many of a large device's multiprocessors idle
+MAX_BURST_BYTES = 4_800_000  # longer ones of reads hold up the writes of y
 EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("tf32x3", "fp16x3", "fp16x4"),
     "tf32": ("fp16x3", "fp16x4", "tf32"),  # tf32x3 reads the same words as tf32, for three products
@@ -21,6 +22,7 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
 }
 START = {"OPERANDS": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
 PAIRS = {"IMAGES": 2, "BLOCK_SHAPE": "128x1"}
+KEPT = {**START, "TILE_ROWS": 1, "TILE_M": 10, "SHIFTS": 4, "WRITES": "vector", "WEIGHTS": "registers"}
 
 
 class Tile:
@@ -124,7 +126,8 @@ class Tile:
 
     @property
     def rounds(self) -> Any:
-        return up(self.tasks, self.warps)
+        kept = up(self.column_tasks, larger(1, self.warps // self.block_groups))
+        return pick(self.p.WEIGHTS == "registers", kept, up(self.tasks, self.warps))
 
     @property
     def sums(self) -> Any:
@@ -165,6 +168,7 @@ class Tile:
     @property
     def shared_bytes(self) -> Any:
         w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 32 * self.fragment
+        w_words = pick(self.p.WEIGHTS == "registers", 0, w_words)
         overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.layer.W, 4) * 4
         return FLOAT_BYTES * (
             self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4 + self.ring_words + self.raw_words
@@ -227,7 +231,29 @@ def short_unrolled(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def one_step(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (p.WEIGHTS == "shared") | ((tile.steps == 1) & (tile.block_groups == 1) & (tile.chunks == 1))
+    return (p.WEIGHTS == "shared") | ((tile.steps == 1) & (tile.chunks == 1))
+
+
+def own_group(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    return (p.WEIGHTS == "shared") | (tile.warps % tile.block_groups == 0)
+
+
+def groups_by_warps(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    common = one_of(p.BLOCK_X, (32, 64, 128, 192, 256, 384, 512))
+    return common | ((p.WEIGHTS == "registers") & (Tile(p, layer).block_groups > 1))
+
+
+def whole_images(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    whole = (p.ROWS == 0) & (Tile(p, layer).chunks == 1) & (p.GRID_LAYOUT == "B,1,1")
+    return (p.PREFETCH == 0) | (whole & (p.SEQUENCE == 1))
+
+
+def short_bursts(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    words = layer.C * layer.H * layer.W
+    short = FLOAT_BYTES * p.PREFETCH * p.IMAGES * words <= MAX_BURST_BYTES
+    few_reads = 4 * words <= layer.M * layer.H_out * layer.W_out
+    return (p.PREFETCH == 0) | (short & few_reads & (up(layer.B, p.IMAGES) >= 4 * p.PREFETCH))
 
 
 def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -238,7 +264,8 @@ def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def one_group_at_a_time(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (p.WRITES != "bulk") | (tile.block_groups == 1) | (tile.column_tasks % tile.warps == 0)
+    in_turn = (tile.column_tasks % tile.warps == 0) & (p.WEIGHTS == "shared")
+    return (p.WRITES != "bulk") | (tile.block_groups == 1) | in_turn
 
 
 def loops_over_groups(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -297,7 +324,7 @@ TEMPLATE = KernelTemplate(
         Parameter(name="IMAGES", choices=(1, 2, 3, 4, 8), doc="images of a block at once"),
         Parameter(
             name="BLOCK_SHAPE",
-            choices=tuple(f"{threads}x1" for threads in (32, 64, 128, 192, 256, 384, 512)),
+            choices=tuple(f"{threads}x1" for threads in (32, 64, 128, 160, 192, 224, 256, 320, 384, 512)),
             doc="threads of a block",
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16, 32), doc="input channels staged at once; 0: all"),
@@ -314,11 +341,16 @@ TEMPLATE = KernelTemplate(
         Parameter(
             name="WEIGHTS",
             choices=("shared", "registers"),
-            doc="w is read from shared memory for each task, or stays in registers",
+            doc="w is read from shared memory for each task, or a warp keeps its group's in registers",
         ),
         Parameter(name="MIN_BLOCKS", choices=(1, 2), doc="blocks resident at once; limits a thread's registers"),
         Parameter(name="SEQUENCE", choices=(1, 4, 10, 19, 38), doc="sets of images that a block handles in turn"),
         Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
+        Parameter(
+            name="PREFETCH",
+            choices=(0, 256, 512),
+            doc="sets of images whose x is brought into the L2 cache in one burst, ahead of the blocks that read it",
+        ),
         Parameter(name="UNROLL", choices=(1, 2), doc="steps of 8 terms unrolled"),
     ),
     constraints=(
@@ -457,7 +489,21 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint("sums of a cluster", adds_once, "sums of a cluster are added once, and written by lanes"),
         Constraint("sums that fit", sums_fit, "the sums to add up do not fit where x and w were"),
-        Constraint("kept weights", one_step, "registers keep the weights of one step and one group"),
+        Constraint("kept weights", one_step, "registers keep the weights of one step"),
+        Constraint("kept groups", own_group, "each warp keeps the weights of one group of channels"),
+        Constraint(
+            "use of kept groups",
+            lambda p, layer, limits: (p.WEIGHTS == "shared") | (Tile(p, layer).block_groups == 1) | (p.SHIFTS > 1),
+            "registers keep several groups' weights where a row of the product is several pixels",
+        ),
+        Constraint("use of odd warps", groups_by_warps, "5, 7 or 10 warps serve as many groups' weights in registers"),
+        Constraint(
+            "bulk prefetch",
+            lambda p, layer, limits: (p.PREFETCH == 0) | (limits.capability >= BULK_COPIES),
+            "this device does not copy in bulk",
+        ),
+        Constraint("blocks to come", whole_images, "a block asks ahead for whole images of blocks to come"),
+        Constraint("use of prefetch", short_bursts, "x comes in bursts where y is much more, and images are many"),
         Constraint(
             "next words",
             lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).own_chunks > 1),
@@ -491,6 +537,7 @@ TEMPLATE = KernelTemplate(
         Baseline(
             "tensor cores: 6 channels, 4 shifts", {**START, "TILE_M": 6, "WRITES": "vector", "SHIFTS": 4}, start=True
         ),
+        Baseline("tensor cores: weights in registers", {**KEPT, "BLOCK_SHAPE": "160x1", "PREFETCH": 512}, start=True),
         *(
             Baseline(
                 f"tensor cores: {operands}, {channels} channels",

@@ -31,7 +31,8 @@
 #define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
 #define BLOCK_N_TILES (BLOCK_GROUPS * N_TILES)
 #define TASKS (BLOCK_GROUPS * COLUMN_TASKS)
-#define ROUNDS UP(TASKS, WARPS)
+#define ROUND_TASKS (KEEP_W ? WARPS / BLOCK_GROUPS : WARPS)   // of one group of channels, if registers hold its weights
+#define ROUNDS (KEEP_W ? UP(COLUMN_TASKS, ROUND_TASKS) : UP(TASKS, WARPS))
 #define SUMS (4 * M_TILES * N_TILES)
 #define SUM(j, h, n) sums[(((j) / 2 * TILE_ROWS + (h)) * N_TILES + (n) / 2) * 4 + (j) % 2 * 2 + (n) % 2]   // of a lane's octet j
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
@@ -42,6 +43,7 @@
 #define X_PARTS (SWAP_X ? 2 : PARTS)
 #define KEEP_W (WEIGHTS == WEIGHTS_REGISTERS)
 #define KEPT (KEEP_W ? LAYER_K * N_TILES : 1)
+#define SHARE 8   // sets of images whose x one block asks for, ahead
 #define REGISTERS (SUMS + OCTETS / 2 * READ_ROWS * PARTS * 4 + KEPT * FRAGMENT + 40)
 
 #define PLANE (IN_ROWS * LAYER_W)
@@ -51,7 +53,7 @@
 #define BEYOND (ROW_COLUMNS * SHIFTS - W_OUT)   // words read past a row, for pixels that are not written
 #define X_WORDS (UP(IMAGES * STAGED_C * PLANE + BEYOND, 4) * 4)
 #define OVERHANG ((ROW_TILES * TILE_ROWS - BLOCK_ROWS) * LAYER_W)   // read past an image for rows that are not written
-#define W_WORDS (STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
+#define W_WORDS (KEEP_W ? 0 : STEPS * LAYER_K * BLOCK_N_TILES * 32 * FRAGMENT)
 #define W_CHANNELS (BLOCK_GROUPS * TILE_M)
 #define W_COLUMNS (WORD_C * LAYER_K * W_CHANNELS)   // of all filters, or pairs of them
 #define W_BATCH LEAST(UP(12, LAYER_K), UP(W_COLUMNS, THREADS))
@@ -91,7 +93,7 @@ REQUIRE(!NEIGHBOURS || W_OUT % OCTETS == 0, "a row does not end with a vector of
 REQUIRE(!BULK || BULK_COPIES, "this device does not copy in bulk");
 REQUIRE(!BULK || (ROW_TILE % 4 == 0 && H_OUT * W_OUT % 4 == 0 && BLOCK_ROWS * W_OUT % 4 == 0),
         "rows to copy in bulk do not begin at multiples of 16 bytes");
-REQUIRE(!BULK || BLOCK_GROUPS == 1 || COLUMN_TASKS % WARPS == 0, "sums are gathered of one group of channels at a time");
+REQUIRE(!BULK || BLOCK_GROUPS == 1 || (COLUMN_TASKS % WARPS == 0 && !KEEP_W), "sums are gathered of one group of channels at a time");
 REQUIRE(LOOP_M || GROUPS > 1, "one group of channels is all of them");
 REQUIRE(WARPS == 1 || 4 * ROUNDS * WARPS <= 5 * TASKS, "more than a fifth of the block's warps would idle");
 REQUIRE(REGISTERS <= MAX_REGISTERS, "the warp's tile does not fit its registers");
@@ -103,11 +105,14 @@ REQUIRE(CHANNELS == 0 || LAYER_C % STAGED_C == 0, "channels are staged in equal 
 REQUIRE(!ASYNC_W || CHUNKS > 1, "filters that are staged once gain nothing by arriving asynchronously");
 REQUIRE(CHUNKS == 1 || ROUNDS == 1, "sums kept from channel to channel allow one task a warp");
 REQUIRE(OPERANDS != OPERANDS_FP16X3 || STAGED_C % 2 == 0, "channels come in pairs here");
-REQUIRE(!KEEP_W || (STEPS == 1 && BLOCK_GROUPS == 1 && CHUNKS == 1), "registers keep the weights of one step and one group");
+REQUIRE(!KEEP_W || (STEPS == 1 && CHUNKS == 1), "registers keep the weights of one step");
+REQUIRE(!KEEP_W || WARPS % BLOCK_GROUPS == 0, "each warp keeps the weights of one group of channels");
 REQUIRE(SPLIT_C == 1 || CLUSTERS, "this device has no clusters of blocks");
 REQUIRE(SPLIT_C == 1 || CHUNKS % SPLIT_C == 0, "the staged parts of the channels do not share out evenly");
 REQUIRE(SPLIT_C == 1 || (SEQUENCE == 1 && !BULK), "sums of a cluster are added once, and written by lanes");
 REQUIRE(SPLIT_C == 1 || SUMS * THREADS <= SHARED_WORDS, "the sums to add up do not fit where x and w were");
+REQUIRE(!PREFETCH || BULK_COPIES, "this device does not copy in bulk");
+REQUIRE(!PREFETCH || (ROWS == 0 && CHUNKS == 1 && LOOP_M && SEQUENCE == 1), "a block asks ahead for whole images of blocks to come");
 REQUIRE(BUFFERS == 1 || SEQUENCE * OWN_CHUNKS > 1, "a second buffer serves what comes next");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");

@@ -79,6 +79,29 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *from, int pit
     }
 }
 
+// Read the lane's words of w for all products of the one step. w: the first filter of the warp's group of channels.
+__device__ __forceinline__ void load_w(unsigned (*kept)[FRAGMENT], const float *w, int filters)
+{
+    UNROLLED(KEPT)
+    for (int i = 0; i < KEPT; i++) {
+        const int column = i % N_TILES * 8 + threadIdx.x % 32 / 4, m = column / SHIFTS;
+        UNROLLED(2)
+        for (int half = 0; half < 2; half++) {
+            int c, q;
+            const bool is_term = locate_term(threadIdx.x % 4 + half * 4, &c, &q);
+            q -= column % SHIFTS;
+            const float *const source = w + (m * LAYER_C + c) * FILTER + i / N_TILES * LAYER_K + q;
+            float first = 0.0f, second = 0.0f;
+            if (is_term && m < filters && q >= 0 && q < LAYER_K) {
+                first = source[0];
+                if (PAIRED && c + 1 < LAYER_C) second = source[FILTER];
+            }
+            kept[i][half] = larger(first, second);
+            if (PARTS == 2) kept[i][half + 2] = smaller(first, second);
+        }
+    }
+}
+
 // Do for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
 #define FOR_EACH_COPY(images, rows)                                                                             \
     for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                    \
@@ -97,6 +120,18 @@ __device__ __forceinline__ void request_x(unsigned *to, const float *x, int imag
     }
     COPY_ASYNC_COMMIT();
 }
+
+#if PREFETCH
+// The first blocks of every PREFETCH bring the x of the PREFETCH after them into the L2 cache, SHARE sets of images each.
+__device__ __forceinline__ void prefetch_x(const float *x, int B)
+{
+    const unsigned place = blockIdx.x % PREFETCH, first = (blockIdx.x - place + PREFETCH + place * SHARE) * IMAGES;
+    const int images = LEAST(B - (int)first, SHARE * IMAGES);
+    if (threadIdx.x == 0 && place < PREFETCH / SHARE && images > 0)
+        BULK_PREFETCH(x + (size_t)first * (LAYER_C * LAYER_H * LAYER_W) / 4 * 4,
+                      images * (LAYER_C * LAYER_H * LAYER_W) / 4 * 16);   // runs of 16 bytes
+}
+#endif
 
 // Turn what this thread has copied into operands, in place.
 __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows)

@@ -122,9 +122,10 @@ def _apply(
 ) -> npt.NDArray[np.bool_] | None:
     """Evaluate a rule on all rows, or return None while a parameter it reads is not there yet."""
     try:
-        holds = rule.holds(Columns(rows, parameters), layer, limits)
+        rule.holds(Columns(rows[:1], parameters), layer, limits)  # in vain most times: one row tells
     except AttributeError:
         return None
+    holds = rule.holds(Columns(rows, parameters), layer, limits)
     return np.broadcast_to(np.asarray(holds, dtype=bool), (len(rows),))
 
 

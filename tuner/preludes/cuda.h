@@ -71,7 +71,8 @@
 #endif
 
 // Copies of whole runs, a multiple of 16 bytes, from shared to global memory, by the copy engine (sm_90 and later). What
-// it reads is written before BULK_FENCE; a thread that asked for copies waits until they have been read.
+// it reads is written before BULK_FENCE; a thread that asked for copies waits until they have been read. A run of global
+// memory that is prefetched arrives in the L2 cache some time later.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define BULK_COPIES 1
 #define BULK_FENCE() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
@@ -80,6 +81,8 @@
                  :: "l"(__cvta_generic_to_global(to)), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(bytes) : "memory")
 #define BULK_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
 #define BULK_WAIT_READ() asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory")
+#define BULK_PREFETCH(from, bytes) \
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" :: "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory")
 #else
 #define BULK_COPIES 0
 #endif
