@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from faulty import faulty
@@ -16,7 +17,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, TOY, toy_configuration, toy_key, t
 
 from tuner import ceilings
 from tuner.bench import THREADS, Bench
-from tuner.ceilings import with_ceilings
+from tuner.ceilings import Ceilings, with_ceilings
 from tuner.cli import _run
 from tuner.cli.live import PlainObserver
 from tuner.cli.report import floor_line
@@ -164,12 +165,13 @@ def test_trials_of_a_store_of_version_one_are_read_and_added_to(tmp_path):
     db.close()
 
 
-def test_doctor_measures_ceilings_once_and_shows_them(capsys, tmp_path, monkeypatch):
+def test_doctor_measures_ceilings_and_shows_them(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("TUNER_CACHE_DIR", str(tmp_path))
     assert _run(["doctor", "--ceilings", "--device", "cpu", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     (stored,) = [json.loads(path.read_text()) for path in (tmp_path / "ceilings").iterdir()]
-    assert stored == {"flops": shown["fp32_flops"], "bytes": shown["bytes_per_second"], "tf32": None, "fp16": None}
+    peaks = {"flops": shown["fp32_flops"], "bytes": shown["bytes_per_second"], "tf32": None, "fp16": None}
+    assert stored == {**peaks, "times": 1}
     assert 1e8 < shown["bytes_per_second"] < 1e13
     assert _run(["doctor", "--again"]) == 2
     assert "doctor --ceilings --again" in capsys.readouterr().err
@@ -191,6 +193,26 @@ def test_ceilings_measured_again_replace_a_wrong_store(tmp_path, monkeypatch):
     assert again.peak_flops is not None
     assert again.peak_flops < 1e15
     assert first.peak_tf32 is None
+
+
+def test_a_disturbed_measurement_does_not_last(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNER_CACHE_DIR", str(tmp_path))
+    disturbed = Ceilings(flops=20e12, bytes=4.5e12, tf32=100e12, fp16=None)
+    free = Ceilings(flops=60e12, bytes=4.4e12, tf32=400e12, fp16=800e12)
+    measured = []
+
+    def measure(bench):
+        measured.append(bench)
+        return disturbed if len(measured) == 1 else free
+
+    monkeypatch.setattr(ceilings, "_measure", measure)
+    bench = SimpleNamespace(device=SimpleNamespace(shares_host=False, limits=SimpleNamespace(capability=90)))
+    seen = [with_ceilings(bench, CARD) for _ in range(5)]
+    assert [each.peak_flops for each in seen] == [20e12, 60e12, 60e12, 60e12, 60e12]
+    assert (seen[-1].peak_bytes, seen[-1].peak_tf32, seen[-1].peak_fp16) == (4.5e12, 400e12, 800e12)
+    assert len(measured) == 3
+    with_ceilings(bench, CARD, again=True)
+    assert len(measured) == 4
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
