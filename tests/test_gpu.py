@@ -19,6 +19,7 @@ from tuner.inputs import network_inputs
 from tuner.layers import ConvLayer, find_layer
 from tuner.loading import builtin_templates
 from tuner.protocol import BenchSpec
+from tuner.restriction import Restriction
 from tuner.tuning import RunOptions, tune
 from tuner.worker import Worker
 
@@ -95,8 +96,8 @@ def test_a_kernel_with_words_beyond_the_short_header_compiles():
         device.close()
 
 
-def all_right(template, sizes, precision, folder):
-    """Try random configurations of a template; every element of each is compared."""
+def all_right(template, sizes, precision, folder, **only):
+    """Try random configurations of a template, or of a part of its space; every element of each is compared."""
     B, C, H, W, M, K = sizes
     options = RunOptions(
         layer=ConvLayer(name="custom", B=B, C=C, H=H, W=W, M=M, K=K),
@@ -107,6 +108,7 @@ def all_right(template, sizes, precision, folder):
         seed=sum(sizes),
         trials=16,
         precision=precision,
+        only=Restriction(allowed=tuple(only.items())),
     )
     report = tune(options, Silent())
     assert report.progress.trials == 16
@@ -129,6 +131,14 @@ def all_right(template, sizes, precision, folder):
 )
 def test_tensor_core_is_right_on_odd_shapes(sizes, precision, tmp_path):
     all_right("tensor_core", sizes, precision, tmp_path)
+
+
+@pytest.mark.parametrize("only", [{"PREFETCH": (256, 512)}, {"WEIGHTS": ("registers",)}], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(1037, 1, 27, 29, 50, 5), (2051, 1, 13, 25, 20, 3), (1029, 2, 11, 13, 36, 3)], ids=str
+)
+def test_bursts_of_x_and_weights_in_registers_are_right_on_odd_shapes(sizes, only, tmp_path):
+    all_right("tensor_core", sizes, "fp32", tmp_path, **only)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16", "bf16"])
