@@ -70,7 +70,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
     if (ASYNC_W) request_w(RAW_BUFFER, w, C(0), LAYER_M - m_first);
     request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
-#if PREFETCH
+#if PREFETCH && BULK_COPIES
     prefetch_x(x, B);
 #endif
     fill_offsets(offsets);

@@ -112,7 +112,8 @@ REQUIRE(SPLIT_C == 1 || CHUNKS % SPLIT_C == 0, "the staged parts of the channels
 REQUIRE(SPLIT_C == 1 || (SEQUENCE == 1 && !BULK), "sums of a cluster are added once, and written by lanes");
 REQUIRE(SPLIT_C == 1 || SUMS * THREADS <= SHARED_WORDS, "the sums to add up do not fit where x and w were");
 REQUIRE(!PREFETCH || BULK_COPIES, "this device does not copy in bulk");
-REQUIRE(!PREFETCH || (ROWS == 0 && CHUNKS == 1 && LOOP_M && SEQUENCE == 1), "a block asks ahead for whole images of blocks to come");
+REQUIRE(!PREFETCH || (ROWS == 0 && CHUNKS == 1 && LOOP_M && SEQUENCE == 1),
+        "a block asks ahead for whole images of blocks to come");
 REQUIRE(BUFFERS == 1 || SEQUENCE * OWN_CHUNKS > 1, "a second buffer serves what comes next");
 REQUIRE(SHARED_WORDS * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
 REQUIRE(UNROLL == 1 || UNROLL < STEPS, "fewer steps than are unrolled");

@@ -121,8 +121,8 @@ __device__ __forceinline__ void request_x(unsigned *to, const float *x, int imag
     COPY_ASYNC_COMMIT();
 }
 
-#if PREFETCH
-// The first blocks of every PREFETCH bring the x of the PREFETCH after them into the L2 cache, SHARE sets of images each.
+#if PREFETCH && BULK_COPIES
+// The first blocks of every PREFETCH bring the x of the PREFETCH after those into the L2 cache, SHARE sets of images each.
 __device__ __forceinline__ void prefetch_x(const float *x, int B)
 {
     const unsigned place = blockIdx.x % PREFETCH, first = (blockIdx.x - place + PREFETCH + place * SHARE) * IMAGES;
