@@ -19,6 +19,7 @@ from tuner.cli.replay import _print
 from tuner.doctor import Finding
 from tuner.protocol import Verdict
 from tuner.results import Resources
+from tuner.worker import Worker
 
 TUNE = [sys.executable, "-c", "from tuner.cli import main; main()"]
 SMALL = ("--layer", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--template", "direct")
@@ -236,6 +237,20 @@ def test_export_writes_a_header_that_compiles(capsys, finished, monkeypatch):
     assert "run once more: verified" in out
     (folder / "use.c").write_text('#include "best.h"\nint main(void) { return 0; }\n')
     subprocess.run(["gcc", "-std=c99", "-c", "use.c", "-o", "use.o"], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("command", [("export", "-o", "again.h"), ("replay",)], ids=" ".join)
+def test_a_slower_device_is_named_beside_the_new_time(capsys, finished, monkeypatch, command):
+    folder, _ = finished
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(Worker, "health", lambda worker: (10.0,) * 9)
+    with sqlite3.connect(folder / "studies" / "tuner.db") as db:
+        (trial,) = db.execute("select number from tuner_result where outcome = 'ok' and confirmed limit 1").fetchone()
+    db.close()
+    rest = (str(trial),) if command[0] == "replay" else command[1:]
+    code, out, err = tune(capsys, command[0], "C2H12W11M3K3", *rest)
+    assert code == 0, err
+    assert "of the time it took beside that trial" in out
 
 
 def test_export_into_a_folder_is_refused(capsys, finished, monkeypatch):

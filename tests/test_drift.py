@@ -13,11 +13,15 @@ from faulty import faulty
 from test_faults import run
 from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
+from tuner.bench import Bench
 from tuner.conditions import describe, warnings
 from tuner.drift import as_of_now, speed_change
+from tuner.layers import find_layer
+from tuner.protocol import BenchSpec
 from tuner.results import Result, Telemetry
 from tuner.storage import Store
 from tuner.worker import Worker
+from tuner.workshop import Workshop
 
 CALM = (2.00e-3, 2.01e-3, 1.99e-3, 2.00e-3, 2.01e-3, 2.00e-3, 1.99e-3, 2.00e-3, 2.00e-3)
 
@@ -94,6 +98,18 @@ def test_throttled_trials_and_moving_clocks_are_warned_of():
     throttled, moved = warnings([at(0, clock_mhz=1980.0), at(1, clock_mhz=1700.0, throttle="software power cap")])
     assert throttled.startswith("throttled in 1 of 2 trials (1 by software power cap)")
     assert "between 1,700 and 1,980 MHz" in moved
+
+
+def test_canary_is_as_many_images_on_a_slower_day(monkeypatch: pytest.MonkeyPatch):
+    images = []
+    for seconds in (0.01, 0.3):
+        monkeypatch.setattr(Bench, "time_reference", lambda *_, samples, seconds=seconds: (seconds,) * samples)
+        shop = Workshop(BenchSpec(device="cpu", layer=find_layer("sp18/conv1", 50)))
+        assert shop.facts.reference_seconds == seconds
+        images.append(shop.canary_layer.B)
+        shop.device.close()
+    assert images[0] == images[1]
+    assert 1 <= images[0] <= 50
 
 
 def test_resumed_run_says_that_the_device_is_slower_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,6 +1,6 @@
 """Compare times of different runs: the same device is slower when warm or busy, and the canary says by how much.
 
-A canary is the reference kernel on a few images, timed before each trial (about 2 ms). Times of two moments are
+A canary is the reference kernel on the same few images, timed before each trial (about 2 ms). Times of two moments are
 compared by their ratios to the canary of their own moment, but only where it moved by more than its noise.
 """
 
@@ -25,6 +25,13 @@ def speed_change(then: Sequence[float], now: Sequence[float]) -> float:
     before, after = Measurement(samples=tuple(then)), Measurement(samples=tuple(now))
     change = after.median / before.median
     return change if abs(change - 1) > max(LEAST, before.spread + after.spread) else 1.0
+
+
+def change_since(result: Result, now: Sequence[float]) -> str:
+    """Say how the canary's time has changed since a result; empty where that is within the noise or unknown."""
+    then = result.measurement.canary if result.measurement else None
+    change = speed_change((then,) * FEWEST, now) if then else 1.0
+    return "" if change == 1.0 else f"the reference kernel takes {change:.2f} of the time it took beside that trial"
 
 
 def as_of_now(results: Sequence[Result], now: Sequence[float]) -> tuple[list[Result], str]:

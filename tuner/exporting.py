@@ -1,4 +1,4 @@
-"""Export a study's winner: only if it is verified, not stale, and still right and about as fast when run once more."""
+"""Export a study's winner: only if it is verified, not stale, and still right when run once more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
+from tuner.drift import change_since
 from tuner.errors import OUTCOMES, TunerError, UsageError
 from tuner.export import Winner, render_header, write_header
 from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
@@ -22,11 +23,12 @@ from tuner.worker import Worker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written, and what the configuration did when it was run once more."""
+    """What was written, what the configuration did when it was run once more, and whether the device is slower now."""
 
     path: Path
     result: Result
     verdict: Verdict
+    change: str
 
 
 def export_best(study: str, output: Path | None, storage: str, templates: tuple[KernelTemplate, ...]) -> Exported:
@@ -52,9 +54,10 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
         with Worker(spec_of(handle)) as worker:
             _refuse_stale(handle, best, template, worker)
             verdict = _run_again(best, template, handle, worker)
+            change = change_since(best, worker.health())
             winner = _winner(handle, best, template, worker, path)
     write_header(path, render_header(winner))
-    return Exported(path=path, result=best, verdict=verdict)
+    return Exported(path=path, result=best, verdict=verdict, change=change)
 
 
 def verified_best(handle: StudyHandle) -> Result:

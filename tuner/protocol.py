@@ -11,7 +11,7 @@ from tuner.render import Rendered
 from tuner.results import Costs, Environment, Measurement, Resources
 from tuner.templates import Configuration, DeviceLimits, KernelTemplate, Launch
 
-VERSION = 1  # part of every fingerprint: raise it whenever a change here makes old and new samples incomparable
+VERSION = 2  # part of every fingerprint: raise it whenever a change here makes old and new samples incomparable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

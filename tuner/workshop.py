@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tuner.agreement import Agreement
 
 PR_SET_PDEATHSIG = 1
-CANARY_SECONDS = 0.002
+CANARY_FLOP, HOST_CANARY_FLOP = 40e6, 2e6  # of the canary, by core of a device and of this machine: about 2 ms
 HEALTH_SAMPLES = 9
 
 
@@ -53,8 +53,7 @@ class Workshop:
         self.inputs = network_inputs(self.bench, spec)
         self.second = random_inputs(self.bench, spec)
         seconds = statistics.median(self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3))
-        share = min(1.0, CANARY_SECONDS / max(seconds, 1e-9))
-        self.canary_layer = spec.layer.with_batch(max(1, int(spec.layer.B * share)))
+        self.canary_layer = spec.layer.with_batch(self._canary_images())
         self.facts = BenchFacts(
             environment=self.device.environment,
             limits=replace(self.device.limits, precision=spec.precision),
@@ -63,6 +62,11 @@ class Workshop:
             tolerance=self.inputs.tolerance,
             data_digest=self.inputs.digest,
         )
+
+    def _canary_images(self) -> int:
+        """Return as many images whenever a layer is run on a device, however fast it is just then."""
+        flop = self.device.cores * (HOST_CANARY_FLOP if self.device.shares_host else CANARY_FLOP)
+        return max(1, min(self.spec.layer.B, round(flop * self.spec.layer.B / self.spec.layer.flop)))
 
     def canaries(self, samples: int) -> tuple[float, ...]:
         """Time the reference kernel on a few images."""

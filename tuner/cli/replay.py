@@ -13,6 +13,7 @@ from tuner.cache import write_whole
 from tuner.cli.report import resources_line
 from tuner.cli.text import echo_wrapped, milliseconds
 from tuner.conditions import describe
+from tuner.drift import change_since
 from tuner.errors import Rejected, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of
 from tuner.render import Rendered, render
@@ -62,6 +63,8 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
         compiled = _compile(worker, rendered)
         verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
         _print(verdict, replace(verdict.resources, spill_bytes=compiled.spill_bytes))
+        if verdict.measurement and (change := change_since(result, worker.health())):
+            echo_wrapped(change)
     if asked.profile:
         _print_profile(spec, rendered)
 

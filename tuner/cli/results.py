@@ -165,6 +165,8 @@ def export(study: str | None, layer: str | None, named: str | None, output: Path
     done = export_best(wanted[0], output, rest["storage"], options.chosen_templates(rest["templates"]))
     now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
     click.echo(f"measured {milliseconds(done.result.seconds)} ms, run once more: verified, {now} ms")
+    if done.change:
+        click.echo(done.change)
     click.echo(f"wrote {done.path}")
 
 

@@ -35,6 +35,7 @@ class Device(Protocol):
 
     environment: Environment
     limits: DeviceLimits
+    cores: int  # multiprocessors, or what the device's kind has in their place
     shares_host: bool  # kernels run on the cores that compile: compiling and timing must not overlap
     cache_bytes: int  # last-level cache, to be flushed between launches
     memory_bytes: int

@@ -78,6 +78,7 @@ class CudaDevice:
             capability=10 * major + minor,
         )
         self._multiprocessor = multiprocessor(attribute, get, self.limits)
+        self.cores = get(attribute.MULTIPROCESSOR_COUNT)
         self.cache_bytes = get(attribute.L2_CACHE_SIZE)
         self.memory_bytes = device.total_memory()
         self.timer_resolution = 1e-6

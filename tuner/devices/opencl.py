@@ -133,6 +133,7 @@ class OpenCLDevice:
             registers=0,
             warp=1,
         )
+        self.cores = device.max_compute_units
         self.shares_host = cpu
         self.cache_bytes = device.global_mem_cache_size
         self.memory_bytes = device.global_mem_size

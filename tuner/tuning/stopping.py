@@ -108,7 +108,7 @@ class Stopping:
         if self._options.stop != AUTO:
             return ()
         gain = self._gain.gain
-        rest = "" if gain is None else f"at the last look, more trials were expected to gain {gain:.1%}"
+        rest = "" if gain is None else f"at the last look, more trials could still have gained {gain:.1%}"
         return tuple(filter(None, (self._stop.why if self._stop else rest, unexplored(self._space, results))))
 
 
