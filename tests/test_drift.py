@@ -15,7 +15,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
 from tuner.bench import Bench
 from tuner.conditions import describe, warnings
-from tuner.drift import as_of_now, speed_change
+from tuner.drift import as_of_now, change_since, speed_change
 from tuner.layers import find_layer
 from tuner.protocol import BenchSpec
 from tuner.results import Result, Telemetry
@@ -49,6 +49,14 @@ def test_known_results_are_rescaled_on_a_warmer_device():
     assert after is not None
     assert after.ratio == pytest.approx(before.ratio)
     assert "takes 1.10 of the time it took beside 9 known results" in line
+
+
+def test_one_canary_beside_its_neighbours_is_noise_and_all_of_them_are_not():
+    known = [timed(number, 1e-3, canary) for number, canary in enumerate(CALM)]
+    known[4] = timed(4, 1e-3, 2.5e-3)
+    assert change_since(known[4], known, CALM) == ""
+    slower = [3 * canary for canary in CALM]
+    assert change_since(known[4], known, slower).startswith("the reference kernel takes 3.00 of the time it took")
 
 
 def test_only_the_stretch_whose_canary_differs_is_rescaled():

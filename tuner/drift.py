@@ -27,10 +27,9 @@ def speed_change(then: Sequence[float], now: Sequence[float]) -> float:
     return change if abs(change - 1) > max(LEAST, before.spread + after.spread) else 1.0
 
 
-def change_since(result: Result, now: Sequence[float]) -> str:
-    """Say how the canary's time has changed since a result; empty where that is within the noise or unknown."""
-    then = result.measurement.canary if result.measurement else None
-    change = speed_change((then,) * FEWEST, now) if then else 1.0
+def change_since(result: Result, results: Sequence[Result], now: Sequence[float]) -> str:
+    """Say how the canary's time has changed since one of the results; empty where within the noise or unknown."""
+    change = _changes(results, now).get(result.configuration.key, 1.0)
     return "" if change == 1.0 else f"the reference kernel takes {change:.2f} of the time it took beside that trial"
 
 
@@ -41,11 +40,7 @@ def as_of_now(results: Sequence[Result], now: Sequence[float]) -> tuple[list[Res
         results: As they are in the store, where they stay as measured.
         now: Canaries timed now.
     """
-    changes = {
-        result.configuration.key: speed_change(around, now)
-        for stretch in _stretches(results)
-        for result, around in _moments(stretch)
-    }
+    changes = _changes(results, now)
     moved = [change for change in changes.values() if change != 1.0]
     if not moved:
         return list(results), ""
@@ -54,6 +49,15 @@ def as_of_now(results: Sequence[Result], now: Sequence[float]) -> tuple[list[Res
         "results; these are compared by their ratio to it"
     )
     return [_rescaled(result, changes.get(result.configuration.key, 1.0)) for result in results], line
+
+
+def _changes(results: Sequence[Result], now: Sequence[float]) -> dict[str, float]:
+    """Return by each timed result's key how the canary has changed since."""
+    return {
+        result.configuration.key: speed_change(around, now)
+        for stretch in _stretches(results)
+        for result, around in _moments(stretch)
+    }
 
 
 def _stretches(results: Sequence[Result]) -> Iterator[list[Result]]:

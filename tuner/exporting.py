@@ -54,7 +54,7 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
         with Worker(spec_of(handle)) as worker:
             _refuse_stale(handle, best, template, worker)
             verdict = _run_again(best, template, handle, worker)
-            change = change_since(best, worker.health())
+            change = change_since(best, handle.results(), worker.health())
             winner = _winner(handle, best, template, worker, path)
     write_header(path, render_header(winner))
     return Exported(path=path, result=best, verdict=verdict, change=change)

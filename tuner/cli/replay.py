@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,8 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
     """
     with Store.open(storage, create=False) as store:
         handle = store.find_study(asked.study)
-        result = _result(handle, asked.trial)
+        results = handle.numbered()
+        result = _result(handle, results, asked.trial)
         spec = spec_of(handle)
     if asked.profile:
         _check_profiler(handle)
@@ -63,7 +64,7 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
         compiled = _compile(worker, rendered)
         verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
         _print(verdict, replace(verdict.resources, spill_bytes=compiled.spill_bytes))
-        if verdict.measurement and (change := change_since(result, worker.health())):
+        if verdict.measurement and (change := change_since(result, list(results.values()), worker.health())):
             echo_wrapped(change)
     if asked.profile:
         _print_profile(spec, rendered)
@@ -87,8 +88,7 @@ def _print_profile(spec: BenchSpec, rendered: Rendered) -> None:
         click.echo(f"    {counter.name:<36} {value:>16} {counter.unit}")
 
 
-def _result(handle: StudyHandle, trial: int) -> Result:
-    results = handle.numbered()
+def _result(handle: StudyHandle, results: Mapping[int, Result], trial: int) -> Result:
     if trial not in results:
         raise UsageError(
             f"study '{handle.name}': no trial {trial}; {_range(results)}; tune show '{handle.name}' lists the best"
