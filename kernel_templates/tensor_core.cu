@@ -111,7 +111,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         for (int round = 0; round < ROUNDS; round++) {
             const int task = round * WARPS + warp,
                       group = KEEP_W ? warp % BLOCK_GROUPS : BLOCK_GROUPS > 1 ? task / COLUMN_TASKS : 0,
-                      column = KEEP_W ? round * ROUND_TASKS + warp / BLOCK_GROUPS : task - group * COLUMN_TASKS,
+                      column = KEEP_W ? round * (WARPS / BLOCK_GROUPS) + warp / BLOCK_GROUPS : task - group * COLUMN_TASKS,
                       first = column * TILE_COLUMNS;
             const bool is_task = KEEP_W ? column < COLUMN_TASKS : task < TASKS;
             if (!BULK && SPLIT_C == 1 && !is_task) break;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import larger, one_of, pick, smaller, up
+from tuner.arithmetic import one_of, pick, smaller, up
 from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
@@ -22,7 +22,10 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
 }
 START = {"OPERANDS": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
 PAIRS = {"IMAGES": 2, "BLOCK_SHAPE": "128x1"}
-KEPT = {**START, "TILE_ROWS": 1, "TILE_M": 10, "SHIFTS": 4, "WRITES": "vector", "WEIGHTS": "registers"}
+KEPT = {
+    **{"OPERANDS": "fp16x4", "TILE_ROWS": 1, "TILE_COLUMNS": 16, "TILE_M": 10, "SHIFTS": 4, "WRITES": "vector"},
+    **{"BLOCK_SHAPE": "160x1", "WEIGHTS": "registers", "PREFETCH": 512},
+}
 
 
 class Tile:
@@ -126,8 +129,7 @@ class Tile:
 
     @property
     def rounds(self) -> Any:
-        kept = up(self.column_tasks, larger(1, self.warps // self.block_groups))
-        return pick(self.p.WEIGHTS == "registers", kept, up(self.tasks, self.warps))
+        return up(self.tasks, self.warps)
 
     @property
     def sums(self) -> Any:
@@ -240,8 +242,8 @@ def own_group(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 
 def groups_by_warps(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    common = one_of(p.BLOCK_X, (32, 64, 128, 192, 256, 384, 512))
-    return common | ((p.WEIGHTS == "registers") & (Tile(p, layer).block_groups > 1))
+    odd = one_of(p.BLOCK_X, (160, 224, 320))
+    return (odd == 0) | ((p.WEIGHTS == "registers") & (Tile(p, layer).block_groups > 1))
 
 
 def whole_images(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -421,7 +423,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "bulk copies",
-            lambda p, layer, limits: (p.WRITES != "bulk") | (limits.capability >= BULK_COPIES),
+            lambda p, layer, limits: ((p.WRITES != "bulk") & (p.PREFETCH == 0)) | (limits.capability >= BULK_COPIES),
             "this device does not copy in bulk",
         ),
         Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
@@ -496,12 +498,7 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.WEIGHTS == "shared") | (Tile(p, layer).block_groups == 1) | (p.SHIFTS > 1),
             "registers keep several groups' weights where a row of the product is several pixels",
         ),
-        Constraint("use of odd warps", groups_by_warps, "5, 7 or 10 warps serve as many groups' weights in registers"),
-        Constraint(
-            "bulk prefetch",
-            lambda p, layer, limits: (p.PREFETCH == 0) | (limits.capability >= BULK_COPIES),
-            "this device does not copy in bulk",
-        ),
+        Constraint("use of odd warps", groups_by_warps, "5, 7 and 10 warps serve several groups' weights in registers"),
         Constraint("blocks to come", whole_images, "a block asks ahead for whole images of blocks to come"),
         Constraint("use of prefetch", short_bursts, "x comes in bursts where y is much more, and images are many"),
         Constraint(
@@ -537,7 +534,7 @@ TEMPLATE = KernelTemplate(
         Baseline(
             "tensor cores: 6 channels, 4 shifts", {**START, "TILE_M": 6, "WRITES": "vector", "SHIFTS": 4}, start=True
         ),
-        Baseline("tensor cores: weights in registers", {**KEPT, "BLOCK_SHAPE": "160x1", "PREFETCH": 512}, start=True),
+        Baseline("tensor cores: weights in registers", KEPT, start=True),
         *(
             Baseline(
                 f"tensor cores: {operands}, {channels} channels",

@@ -31,8 +31,7 @@
 #define BLOCK_GROUPS (LOOP_M ? GROUPS : 1)
 #define BLOCK_N_TILES (BLOCK_GROUPS * N_TILES)
 #define TASKS (BLOCK_GROUPS * COLUMN_TASKS)
-#define ROUND_TASKS (KEEP_W ? WARPS / BLOCK_GROUPS : WARPS)   // of one group of channels, if registers hold its weights
-#define ROUNDS (KEEP_W ? UP(COLUMN_TASKS, ROUND_TASKS) : UP(TASKS, WARPS))
+#define ROUNDS UP(TASKS, WARPS)
 #define SUMS (4 * M_TILES * N_TILES)
 #define SUM(j, h, n) sums[(((j) / 2 * TILE_ROWS + (h)) * N_TILES + (n) / 2) * 4 + (j) % 2 * 2 + (n) % 2]   // of a lane's octet j
 #define READ_ROWS (TILE_ROWS + LAYER_K - 1)
@@ -90,7 +89,7 @@ REQUIRE(SHIFTS == 1 || WRITES != WRITES_EXCHANGE, "lanes have neighbouring colum
 REQUIRE(6 * ROW_COLUMNS * SHIFTS <= 7 * W_OUT, "more than a seventh of the shifted columns would hang over");
 REQUIRE(BEYOND == 0 || (ROWS == 0 && (!PAIRED || OPERANDS == OPERANDS_FP16X3)), "what follows a row of x is no operand");
 REQUIRE(!NEIGHBOURS || W_OUT % OCTETS == 0, "a row does not end with a vector of sums");
-REQUIRE(!BULK || BULK_COPIES, "this device does not copy in bulk");
+REQUIRE(BULK_COPIES || (!BULK && !PREFETCH), "this device does not copy in bulk");
 REQUIRE(!BULK || (ROW_TILE % 4 == 0 && H_OUT * W_OUT % 4 == 0 && BLOCK_ROWS * W_OUT % 4 == 0),
         "rows to copy in bulk do not begin at multiples of 16 bytes");
 REQUIRE(!BULK || BLOCK_GROUPS == 1 || (COLUMN_TASKS % WARPS == 0 && !KEEP_W), "sums are gathered of one group of channels at a time");
@@ -111,7 +110,6 @@ REQUIRE(SPLIT_C == 1 || CLUSTERS, "this device has no clusters of blocks");
 REQUIRE(SPLIT_C == 1 || CHUNKS % SPLIT_C == 0, "the staged parts of the channels do not share out evenly");
 REQUIRE(SPLIT_C == 1 || (SEQUENCE == 1 && !BULK), "sums of a cluster are added once, and written by lanes");
 REQUIRE(SPLIT_C == 1 || SUMS * THREADS <= SHARED_WORDS, "the sums to add up do not fit where x and w were");
-REQUIRE(!PREFETCH || BULK_COPIES, "this device does not copy in bulk");
 REQUIRE(!PREFETCH || (ROWS == 0 && CHUNKS == 1 && LOOP_M && SEQUENCE == 1),
         "a block asks ahead for whole images of blocks to come");
 REQUIRE(BUFFERS == 1 || SEQUENCE * OWN_CHUNKS > 1, "a second buffer serves what comes next");

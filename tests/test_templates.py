@@ -47,7 +47,6 @@ HOST_ONLY = {
     "precision",
     "tensor cores",
     "bulk copies",
-    "bulk prefetch",
     "use of bands",
     "clusters",
     "use of clusters",

@@ -6,7 +6,6 @@ element of y is compared with the reference on the device, and the guard zones, 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ class Bench:
         self.device, self.layer = device, layer
         self._binary = _compile_bench(device)
         self._kernels: dict[str, Kernel] = {}
-        self._most_blocks = BLOCKS_PER_CORE * (os.cpu_count() or 1) if device.shares_host else MAX_BLOCKS
+        self._most_blocks = BLOCKS_PER_CORE * device.cores if device.shares_host else MAX_BLOCKS
         self._report = device.allocate(NO_REPORT.nbytes)
         self._words = (GUARD_BYTES + FLOAT_BYTES * layer.y_size + GUARD_BYTES) // 4
         self._guarded = device.allocate(4 * self._words)

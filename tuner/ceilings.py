@@ -7,7 +7,6 @@ measurements, since another process may have had the device during one.
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -166,7 +165,7 @@ def _peak_tensor(bench: Bench, kind: str) -> float | None:
 
 
 def _full(bench: Bench) -> Launch:
-    blocks = 4 * (os.cpu_count() or 1) if bench.device.shares_host else 132 * 16
+    blocks = bench.device.cores * (4 if bench.device.shares_host else 16)
     return Launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1))
 
 
