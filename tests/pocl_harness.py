@@ -40,6 +40,8 @@ class Pocl:
 def pocl() -> Pocl:
     import pyopencl as cl
 
+    import tuner.devices.opencl  # noqa: F401  (prepares PoCL for this machine)
+
     device = next(
         device
         for platform in cl.get_platforms()

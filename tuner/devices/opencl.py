@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from tuner.devices.base import Array, Buffer, Kernel, wait_until
+from tuner.devices.pocl import name_unknown_cpu
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
 from tuner.render import short_header
 from tuner.results import Environment, Resources, Telemetry
@@ -28,6 +29,7 @@ os.environ.setdefault("POCL_KERNEL_CACHE", "0")  # PoCL's own grows without boun
 import pyopencl as cl  # noqa: E402  (reads the environment when it loads)
 
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
+NAMED = name_unknown_cpu(Path(cl.__file__).parent / ".libs")
 
 
 def devices() -> list[cl.Device]:
