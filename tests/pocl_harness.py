@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tuner.devices import opencl
 from tuner.layers import ConvLayer
 from tuner.render import ENTRY, render
 from tuner.templates import OPENCL, Configuration, DeviceLimits, KernelTemplate
@@ -40,14 +41,7 @@ class Pocl:
 def pocl() -> Pocl:
     import pyopencl as cl
 
-    import tuner.devices.opencl  # noqa: F401  (prepares PoCL for this machine)
-
-    device = next(
-        device
-        for platform in cl.get_platforms()
-        if platform.name == "Portable Computing Language"
-        for device in platform.get_devices(cl.device_type.CPU)
-    )
+    device = opencl.find("cpu")
     context = cl.Context([device])
     return Pocl(context, cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE))
 

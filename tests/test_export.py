@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from toy_store import ENVIRONMENT, TOY, toy_configuration, toy_failure, toy_ok
 
-from tuner.devices import open_device
+from tuner.devices import open_device, opencl
 from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import StorageError, UsageError
 from tuner.export import Winner, render_header, write_header
@@ -327,7 +327,7 @@ def opencl_output(cl: object, source: str, sizes: tuple[int, ...], layer: ConvLa
     x = rng.uniform(-1, 1, layer.x_shape).astype(np.float32)
     w = rng.uniform(-1, 1, layer.w_shape).astype(np.float32)
     y = np.full(layer.y_shape, np.nan, dtype=np.float32)
-    context = cl.create_some_context(interactive=False)  # type: ignore[attr-defined]
+    context = cl.Context([opencl.find("cpu")])  # type: ignore[attr-defined]
     queue = cl.CommandQueue(context)  # type: ignore[attr-defined]
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR  # type: ignore[attr-defined]
     buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (x, w, y)]  # type: ignore[attr-defined]

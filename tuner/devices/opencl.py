@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from tuner.devices import pocl
 from tuner.devices.base import Array, Buffer, Kernel, wait_until
-from tuner.devices.pocl import name_unknown_cpu
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
 from tuner.render import short_header
 from tuner.results import Environment, Resources, Telemetry
@@ -29,15 +29,31 @@ os.environ.setdefault("POCL_KERNEL_CACHE", "0")  # PoCL's own grows without boun
 import pyopencl as cl  # noqa: E402  (reads the environment when it loads)
 
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
-NAMED = name_unknown_cpu(Path(cl.__file__).parent / ".libs")
 
 
 def devices() -> list[cl.Device]:
     """Return every OpenCL device of every installed platform; an empty list without a working platform."""
     try:
-        return [device for found in cl.get_platforms() for device in found.get_devices()]
+        found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
     except cl.Error:
         return []
+    for device in found:
+        target(device)
+    return found
+
+
+def target(device: cl.Device) -> str:
+    """Return the CPU that PoCL compiles for, set right where PoCL does not know this one; empty for others' devices."""
+    cpu = device.type & cl.device_type.CPU and device.platform.name.strip() == pocl.POCL
+    return pocl.settle(device.int_ptr) if cpu else ""
+
+
+def _toolkit(device: cl.Device) -> str:
+    """Return what compiles: PoCL's version ends with the name that its LLVM has for the CPU."""
+    said, name = device.version.strip(), target(device)
+    if name and not said.endswith(f"-{name}"):
+        said = f"{said} as {name}"
+    return f"{said} {' '.join(OPTIONS)}"
 
 
 def find(name: str) -> cl.Device:
@@ -121,7 +137,7 @@ class OpenCLDevice:
             kind="cpu" if cpu else "opencl",
             model=model,
             driver=f"{device.platform.name.strip()} {device.driver_version.strip()}",
-            toolkit=f"{device.version.strip()} {' '.join(OPTIONS)}",
+            toolkit=_toolkit(device),
             arch=device.name.strip(),
             host=platform.node(),
         )

@@ -1,79 +1,113 @@
-"""What PoCL's own LLVM does not know of this machine's CPU: its name, without which it compiles nothing."""
+"""The CPU that PoCL compiles for: as its LLVM names it, or the most capable one whose flags this CPU has as well.
+
+PoCL asks its LLVM for the name of the CPU. To one of 2022 every later CPU is "generic", a name that its own compiler
+then refuses ("unknown target CPU 'generic'"), and a Zen 4 is a Zen 3, without the AVX-512 that PoCL has found. No
+setting of PoCL changes the name, so another one is put into the device's description, where it follows the triplet.
+The names are those that PoCL's own built-in words were compiled for: for any other they are calls, not inlined.
+
+Source:
+    PoCL's issues 512 and 1049; System V ABI for AMD64, "micro-architecture levels", for the flags.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import mmap
-import platform
+import os
+import struct
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-UNKNOWN = b"generic"  # what LLVM calls a CPU newer than itself, and what clang then refuses
-KNOWN = (
-    ("icelake-server", "avx512f avx512bw avx512cd avx512dq avx512vl avx512vbmi avx512_vbmi2 avx512_vnni vaes sha_ni"),
-    ("skylake-avx512", "avx512f avx512bw avx512cd avx512dq avx512vl adx clwb pku"),
-    ("haswell", "avx2 bmi1 bmi2 f16c fma abm movbe rdrand fsgsbase invpcid"),
-    ("x86-64-v3", "avx2 bmi1 bmi2 f16c fma abm movbe"),
-    ("x86-64-v2", "cx16 popcnt sse4_1 sse4_2 ssse3"),
+POCL = "Portable Computing Language"
+TARGET = "TUNER_CPU_TARGET"  # the environment's word for another name
+DESCRIPTION_BYTES = 2048  # of a device's description that are looked through
+LONGEST_NAME = 64
+CPUS = (  # their names, FP32 words of a register, flags beyond those of the CPUs below
+    ("skylake-avx512", 16, "avx512f avx512bw avx512cd avx512dq avx512vl"),
+    ("haswell", 8, "avx avx2 bmi1 bmi2 f16c fma abm movbe"),
+    ("penryn", 4, "cx16 lahf_lm pni sse4_1 ssse3"),
+    ("x86-64", 4, ""),
 )
-LAST = "x86-64"
-PROTECTIONS = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+UNKNOWN, TAKEN_FOR_ZEN_3 = "generic", "znver3"
 
 
-def name_unknown_cpu(folder: Path) -> str:
-    """Let the PoCL in ``folder`` take a CPU that its LLVM has no name for to be one with the same instructions.
+def nearest(flags: frozenset[str]) -> str:
+    """Return the most capable CPU whose flags (as in /proc/cpuinfo) are there, with those of the CPUs below."""
+    best = CPUS[-1][0]
+    for name, _, needed in reversed(CPUS):
+        if not flags.issuperset(needed.split()):
+            break
+        best = name
+    return best
 
-    PoCL 3.0 hands LLVM's "generic" on to clang, which ends every build with "unknown target CPU". Its function that
-    asks for the name is made to return another one; where LLVM knows the CPU nothing is touched.
 
-    Returns:
-        The name given; empty where none was needed, or where the system forbids it.
+def better_name(name: str, flags: frozenset[str]) -> str:
+    """Return what to compile for where LLVM calls a CPU of these flags ``name``."""
+    mistaken = name == UNKNOWN or (name == TAKEN_FOR_ZEN_3 and nearest(flags) == CPUS[0][0])
+    return nearest(flags) if mistaken and flags else name
+
+
+def vector_words(name: str, stated: int) -> int:
+    """Return the words of FP32 in a register of the CPU ``name``: as many as the device states, if its code may."""
+    widths = {each: words for each, words, _ in CPUS} | {UNKNOWN: 4, TAKEN_FOR_ZEN_3: 8}
+    return min(stated, widths.get(name, stated))
+
+
+def settle(pointer: int) -> str:
+    """Make PoCL compile for the right CPU from now on, and return its name; empty where PoCL keeps it elsewhere.
+
+    Args:
+        pointer: Of the device, as OpenCL's functions take it.
     """
-    found = next(iter(sorted(folder.glob("libpocl*.so*"))), None)
-    if found is None or platform.machine() != "x86_64":
+    place = _place(pointer)
+    if place is None:
         return ""
-    try:
-        ask = ctypes.CDLL(str(found)).pocl_get_llvm_cpu_name
-    except (OSError, AttributeError):
-        return ""
-    ask.restype = ctypes.c_char_p
-    name = nearest_known(_flags())
-    return name if ask() == UNKNOWN and returns_instead(ask, name.encode()) else ""
+    name = _text(_word(place) or 0)
+    wanted = os.environ.get(TARGET) or better_name(name, cpu_flags())
+    if wanted != name:
+        rename(place, wanted)
+    return wanted
 
 
-def nearest_known(flags: frozenset[str]) -> str:
-    """Return the CPU, of those LLVM knows, with the most of the instructions that ``flags`` name."""
-    return next((name for name, needed in KNOWN if flags.issuperset(needed.split())), LAST)
+def rename(place: int, name: str) -> None:
+    """Put the address of a lasting copy of ``name`` at ``place``."""
+    libc = ctypes.CDLL(None)
+    libc.strdup.restype = ctypes.c_void_p
+    ctypes.c_void_p.from_address(place).value = libc.strdup(name.encode())
 
 
-def _flags() -> frozenset[str]:
+@cache
+def cpu_flags() -> frozenset[str]:
+    """Return what the kernel says this CPU can do; nothing where it does not say."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return frozenset()
-    return frozenset(next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), []))
+    return frozenset(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())
 
 
-def returns_instead(function: Any, name: bytes) -> bool:
-    """Overwrite ``function`` with ``return strdup(name)``, as its callers free it; False where that is forbidden."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    code = b"\x48\xbf%b\x48\xb8%b\xff\xe0" % (_word(_lasting(name)), _word(libc.strdup))  # movabs, movabs, jmp *%rax
-    at = ctypes.cast(function, ctypes.c_void_p).value or 0
-    page = at & -mmap.PAGESIZE
-    length = at + len(code) - page
-    if libc.mprotect(page, length, PROTECTIONS):
-        return False
-    ctypes.memmove(at, code, len(code))
-    libc.mprotect(page, length, mmap.PROT_READ | mmap.PROT_EXEC)
-    return True
+def _place(pointer: int) -> int | None:
+    """Return where the device's description holds the address of its CPU's name: behind the triplet's."""
+    for place in range(pointer, pointer + DESCRIPTION_BYTES, 8):
+        if _text(_word(place) or 0).startswith("x86_64-") and _text(_word(place + 8) or 0):
+            return place + 8
+    return None
 
 
-def _word(pointer: Any) -> bytes:
-    return (ctypes.cast(pointer, ctypes.c_void_p).value or 0).to_bytes(8, "little")
+def _word(address: int) -> int | None:
+    found = _read(address, 8)
+    return struct.unpack("<Q", found)[0] if len(found) == 8 else None
 
 
-@cache
-def _lasting(text: bytes) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(text)
+def _text(address: int) -> str:
+    found, end, _ = _read(address, LONGEST_NAME).partition(b"\0")
+    return found.decode() if end and found.isascii() and found.decode().isprintable() else ""
+
+
+def _read(address: int, count: int) -> bytes:
+    """Read this process's memory; nothing where there is none."""
+    try:
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            return memory.read(count) or b""
+    except (OSError, ValueError, OverflowError):
+        return b""
