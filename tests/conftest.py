@@ -1,17 +1,28 @@
-"""Shared by all tests: a cache of their own, and GPU tests skipped with a visible reason where there is none."""
+"""Shared by all tests: caches of their own, leaks told where they arise, GPU tests skipped with a visible reason."""
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("TUNER_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tuner-tests-{os.getuid()}"))
-# PoCL clears what it left in its folder when a process begins or ends: never beneath another process.
-_POCL = tempfile.TemporaryDirectory(prefix="tuner-pocl-")
-os.environ.setdefault("POCL_CACHE_DIR", _POCL.name)
+# PoCL clears what it left in its folder when a process begins or ends: never beneath another process. Each process of
+# the suite has its own; what a caller names is respected, what the process that starts the others made is not.
+if "POCL_CACHE_DIR" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
+    _POCL = tempfile.TemporaryDirectory(prefix="tuner-pocl-")
+    os.environ["POCL_CACHE_DIR"] = _POCL.name
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    """Collect what a file's tests left behind: an unclosed connection is an error of that file, not of a later one."""
+    yield
+    gc.collect()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

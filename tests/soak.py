@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 RUN = """
@@ -68,12 +69,11 @@ def examine(path: Path) -> dict[str, object]:
     from tuner.storage import Store
 
     Store.open(f"sqlite:///{path}").close()
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         (integrity,) = db.execute("pragma integrity_check").fetchone()
         (running,) = db.execute("select count(*) from trials where state = 'RUNNING'").fetchone()
         (twice,) = db.execute("select count(*) - count(distinct study_id || key) from tuner_result").fetchone()
         keys = {row[0] for row in db.execute("select key from tuner_result")}
-    db.close()
     return {"integrity": integrity, "running": running, "twice": twice, "keys": keys}
 
 

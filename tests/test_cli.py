@@ -6,13 +6,13 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from toy_store import sql
 
 from tuner.cli import _run
 from tuner.cli.replay import _print
@@ -174,9 +174,8 @@ def test_store_that_is_not_sqlite_is_refused_and_kept(capsys, here):
 
 
 def test_store_of_another_program_is_refused_and_kept(capsys, here):
-    with sqlite3.connect(here / "other.db") as other:
+    with sql(here / "other.db") as other:
         other.execute("create table holidays (day text)")
-    other.close()
     code, _, err = tune(capsys, "run", *SMALL, "--storage", "other.db", "--device", "cpu")
     assert (code, err.count("\n")) == (2, 1)
     assert "another program" in err
@@ -223,9 +222,8 @@ def test_same_command_again_resumes_and_measures_nothing_twice(finished):
     report = json.loads(done.stdout)
     assert report["known_before"] == 12
     assert report["trials"] == 4
-    with sqlite3.connect(folder / "studies" / "tuner.db") as db:
+    with sql(folder / "studies" / "tuner.db") as db:
         keys = [row[0] for row in db.execute("select key from tuner_result")]
-    db.close()
     assert len(keys) == len(set(keys)) == 16
 
 
@@ -244,9 +242,8 @@ def test_a_slower_device_is_named_beside_the_new_time(capsys, finished, monkeypa
     folder, _ = finished
     monkeypatch.chdir(folder)
     monkeypatch.setattr(Worker, "health", lambda worker: (10.0,) * 9)
-    with sqlite3.connect(folder / "studies" / "tuner.db") as db:
+    with sql(folder / "studies" / "tuner.db") as db:
         (trial,) = db.execute("select number from tuner_result where outcome = 'ok' and confirmed limit 1").fetchone()
-    db.close()
     rest = (str(trial),) if command[0] == "replay" else command[1:]
     code, out, err = tune(capsys, command[0], "C2H12W11M3K3", *rest)
     assert code == 0, err
@@ -286,10 +283,9 @@ def test_ctrl_c_ends_with_130_and_the_study_goes_on_afterwards(tmp_path):
     assert running.returncode == 130, err
     assert "interrupted" in out + err
     assert "Traceback" not in err
-    with sqlite3.connect(tmp_path / "studies" / "tuner.db") as db:
+    with sql(tmp_path / "studies" / "tuner.db") as db:
         (claims,) = db.execute("select count(*) from tuner_claim").fetchone()
         (states,) = db.execute("select count(*) from trials where state = 'RUNNING'").fetchone()
-    db.close()
     assert (claims, states) == (0, 0)
 
 

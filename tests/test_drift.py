@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sqlite3
 import statistics
 from pathlib import Path
 
 import pytest
 from faulty import faulty
 from test_faults import run
-from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
+from toy_store import ENVIRONMENT, TEMPLATES, sql, toy_key, toy_ok
 
 from tuner.bench import Bench
 from tuner.conditions import describe, warnings
@@ -123,11 +122,10 @@ def test_canary_is_as_many_images_on_a_slower_day(monkeypatch: pytest.MonkeyPatc
 def test_resumed_run_says_that_the_device_is_slower_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     template = faulty("none", threads=(8, 16, 32, 64, 128, 256))
     run(tmp_path, template, trials=5)
-    with sqlite3.connect(tmp_path / "tuner.db") as db:
+    with sql(tmp_path / "tuner.db") as db:
         assert db.execute("select count(*) from tuner_result where canary > 0").fetchone() == (5,)
         db.execute("update tuner_result set canary = 0.001")
         medians = [statistics.median(json.loads(row[0])) for row in db.execute("select seconds from tuner_sample")]
-    db.close()
     monkeypatch.setattr(Worker, "health", lambda worker: (0.002,) * 9)
     started, start = [], Worker.start
     monkeypatch.setattr(Worker, "start", lambda worker, task: started.append(task) or start(worker, task))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from faulty import faulty
 from test_faults import LAYER, run
-from toy_store import ENVIRONMENT, TEMPLATES, TOY, toy_configuration, toy_key, toy_ok
+from toy_store import ENVIRONMENT, TEMPLATES, TOY, sql, toy_configuration, toy_key, toy_ok
 
 from tuner import ceilings
 from tuner.bench import THREADS, Bench
@@ -145,7 +144,7 @@ def test_trials_of_a_store_of_version_one_are_read_and_added_to(tmp_path):
     with Store.open(path) as store:
         handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
         handle.record(toy_ok(1))
-    with sqlite3.connect(path) as db:
+    with sql(path) as db:
         for name, column in (
             ("environment", "peak_tf32"),
             ("environment", "peak_fp16"),
@@ -154,15 +153,13 @@ def test_trials_of_a_store_of_version_one_are_read_and_added_to(tmp_path):
         ):
             db.execute(f"alter table tuner_{name} drop column {column}")
         db.execute("update tuner_schema set version = 1")
-    db.close()
     with Store.open(path) as store:
         handle = store.study(toy_key(), CARD, TEMPLATES)
         assert len(handle.results()) == 1
         handle.record(toy_ok(2))
         assert store.find_study(handle.name).environment == CARD
-    with sqlite3.connect(path) as db:
+    with sql(path) as db:
         assert db.execute("select version from tuner_schema").fetchone() == (2,)
-    db.close()
 
 
 def test_doctor_measures_ceilings_and_shows_them(capsys, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -14,6 +13,7 @@ import pytest
 from faulty import faulty
 from pocl_harness import CPU_LIMITS
 from test_faults import LAYER, Silent, run
+from toy_store import sql
 
 from tuner.loading import load_template
 from tuner.space import enumerate_space
@@ -50,11 +50,9 @@ def start(folder: Path, seed: int, trials: int) -> subprocess.Popen:
 
 
 def keys_in(path: Path) -> list[str]:
-    with sqlite3.connect(path) as db:
+    with sql(path) as db:
         assert db.execute("pragma integrity_check").fetchone() == ("ok",)
-        keys = [row[0] for row in db.execute("select key from tuner_result")]
-    db.close()
-    return keys
+        return [row[0] for row in db.execute("select key from tuner_result")]
 
 
 def test_runs_sharing_a_store_measure_nothing_twice_and_keep_their_budgets(tmp_path):

@@ -19,7 +19,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 from sqlalchemy import event, select, update
-from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_failure, toy_key, toy_ok
+from toy_store import ENVIRONMENT, TEMPLATES, plain_optuna, toy_configuration, toy_failure, toy_key, toy_ok
 
 from tuner.errors import StorageError, StudyMismatch, TunerError, UsageError
 from tuner.results import StudyKey, Telemetry
@@ -151,7 +151,7 @@ def test_result_that_must_not_be_stored_is_refused(handle: StudyHandle, wrong: o
 def test_optuna_reads_what_was_recorded(store: Store, handle: StudyHandle, path: Path) -> None:
     handle.record_all([toy_ok(0, 2e-3), toy_ok(1, 3e-3, pruned=True), toy_failure(2, "compile_error", "bad\nworse")])
     handle.record(dataclasses.replace(toy_failure(5, "crashed"), configuration=TEMPLATES[1].configuration({})))
-    study = optuna.load_study(study_name=handle.name, storage=f"sqlite:///{path}")
+    study = optuna.load_study(study_name=handle.name, storage=store.optuna_storage())
     assert study.metric_names == ["ms"]
     assert study.best_value == pytest.approx(2.0)
     complete, pruned, failed, other = study.trials
@@ -456,13 +456,15 @@ def test_store_half_made_by_a_killed_process_is_made_anew(path: Path) -> None:
 
 def test_optuna_database_is_taken_in(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/optuna.db"
-    optuna.create_study(storage=url, study_name="theirs")
+    with plain_optuna(tmp_path / "optuna.db") as storage:
+        optuna.create_study(storage=storage, study_name="theirs")
     assert "no study of the tuner" in str(refusal(url, create=False))
     with Store.open(url) as store:
         handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
         handle.record(toy_ok(0))
         assert [study.name for study in store.studies()] == [handle.name]
-    assert sorted(optuna.get_all_study_names(url)) == sorted([handle.name, "theirs"])
+    with plain_optuna(tmp_path / "optuna.db") as storage:
+        assert sorted(optuna.get_all_study_names(storage)) == sorted([handle.name, "theirs"])
 
 
 def test_newer_schema_is_refused(path: Path) -> None:
@@ -518,7 +520,8 @@ def test_study_deleted_by_another_program_is_forgotten(path: Path) -> None:
     with Store.open(path) as store:
         handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
         handle.record(toy_ok(0))
-        optuna.delete_study(study_name=handle.name, storage=f"sqlite:///{path}")
+        with plain_optuna(path) as storage:
+            optuna.delete_study(study_name=handle.name, storage=storage)
         with pytest.raises(StorageError, match="deleted or changed by another program"):
             handle.record(toy_ok(1))
     with Store.open(path) as store:

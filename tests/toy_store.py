@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from optuna.storages import RDBStorage
 
 from tuner.layers import LAYERS, ConvLayer
 from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey
@@ -38,6 +44,24 @@ __global__ void conv_forward(GLOBAL const float *__restrict__ x, CONSTANT const 
     y[((b * LAYER_M + m) * H_OUT + h) * W_OUT + v] = sum;
 }
 """
+
+
+@contextmanager
+def sql(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a store as any other program would; what was written is committed, and the connection closed."""
+    with closing(sqlite3.connect(path)) as db, db:
+        yield db
+
+
+@contextmanager
+def plain_optuna(path: Path) -> Iterator[RDBStorage]:
+    """Open a store as a script with nothing but Optuna would, and close it: Optuna itself leaves that to the end."""
+    storage = RDBStorage(f"sqlite:///{path}")
+    try:
+        yield storage
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
 
 
 def toy_launch(p: object, layer: ConvLayer) -> Launch:

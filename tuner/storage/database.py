@@ -16,6 +16,7 @@ from optuna.storages import RDBStorage
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
 
 from tuner.errors import UsageError
 from tuner.storage.faults import one_line
@@ -35,7 +36,12 @@ class Database:
         self.engine = _engine(location)
         self._write_engine = self.engine.execution_options(writes=True)
         self._turn: AbstractContextManager[Any] = Lock() if location.path else nullcontext()
-        self._prepare(lock)
+        self._views: list[RDBStorage] = []
+        try:
+            self._prepare(lock)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def _name(self) -> str:
@@ -57,16 +63,20 @@ class Database:
             yield connection
 
     def optuna_storage(self) -> RDBStorage:
-        """Return Optuna's own view of this store, with the same pragmas."""
+        """Return Optuna's own view of this store, with the same pragmas; it is closed with the store."""
         with self._faults():
             url = self.location.url.render_as_string(hide_password=False)
             storage = RDBStorage(url, skip_compatibility_check=True, skip_table_creation=True)
+            self._views.append(storage)
             if self.location.path:
                 event.listen(storage.engine, "connect", _set_pragmas)
                 storage.engine.dispose()
             return storage
 
     def close(self) -> None:
+        for view in self._views:
+            view.remove_session()
+            view.engine.dispose()
         self.engine.dispose()
 
     def _prepare(self, lock: AbstractContextManager[None]) -> None:
@@ -125,15 +135,15 @@ def open_database(location: Location, create: bool) -> Database:
 
 
 def _create_optuna_tables(location: Location, name: str) -> None:
+    """Create Optuna's tables where they are missing; without a pool nothing stays open, should Optuna refuse them."""
+    url = location.url.render_as_string(hide_password=False)
     try:
-        storage = RDBStorage(location.url.render_as_string(hide_password=False))
+        RDBStorage(url, {"poolclass": NullPool}).remove_session()
     except RuntimeError:
         raise UsageError(
             f"storage {name}: its tables were made for another Optuna than {optuna.__version__}; "
             f"run: optuna storage upgrade --storage {location.url.render_as_string()}"
         ) from None
-    storage.remove_session()
-    storage.engine.dispose()
 
 
 def _engine(location: Location) -> Engine:
@@ -155,10 +165,14 @@ def _own_transactions(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
-    for pragma in _PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        connection.execute("PRAGMA journal_mode = WAL")
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            connection.execute("PRAGMA journal_mode = WAL")
+    except BaseException:
+        connection.close()  # a pool does not know of a connection before it is set up
+        raise
 
 
 def _begin(connection: Connection) -> None:
