@@ -138,7 +138,8 @@ def find_layer(text: str, batch: int | None = None) -> ConvLayer:
     """Find a layer by name (``conv2``, ``fa18/conv2``) or read a custom one (``"C=8,H=32,W=48,M=32,K=3"``).
 
     Args:
-        text: ``conv1`` and ``conv2`` mean the default network's. In a custom shape W defaults to H and B to 10,000.
+        text: In either case. ``conv1`` and ``conv2`` mean the default network's. In a custom shape W defaults to H and
+            B to 10,000.
         batch: Replaces the layer's B when given.
 
     Raises:
@@ -154,8 +155,14 @@ def is_layer(text: str) -> bool:
 
 
 def full_name(text: str) -> str:
-    """Return a layer's name with its network: ``conv2`` is the default network's."""
-    return text if "/" in text else f"{DEFAULT_NETWORK}/{text}"
+    """Return a layer's name with its network, in lower case: ``conv2`` is the default network's."""
+    name = text.strip().lower()
+    return name if "/" in name else f"{DEFAULT_NETWORK}/{name}"
+
+
+def says_batch(text: str) -> bool:
+    """Whether a layer's sizes say how many images a launch has."""
+    return any(part.partition("=")[0].strip().upper() == "B" for part in text.split(",") if "=" in part)
 
 
 def _named(text: str) -> ConvLayer:
@@ -173,9 +180,10 @@ def _custom(text: str) -> ConvLayer:
     allowed = [field.name for field in fields(ConvLayer) if field.name != "name"]
     sizes: dict[str, int] = {}
     for part in text.split(","):
-        key, _, value = (piece.strip() for piece in part.partition("="))
+        given, _, value = (piece.strip() for piece in part.partition("="))
+        key = given.upper()
         if key not in allowed:
-            raise UsageError(f"layer '{text}': '{key}' is not a size; give {', '.join(allowed)}")
+            raise UsageError(f"layer '{text}': '{given}' is not a size; give {', '.join(allowed)}")
         if key in sizes:
             raise UsageError(f"layer '{text}': {key} is given twice; give it once")
         try:

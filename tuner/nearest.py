@@ -15,7 +15,9 @@ def alternatives(unknown: str, known: Sequence[str], also: Sequence[str] = ()) -
     Args:
         also: Other names of the same things, which may be meant but are not listed.
     """
-    near = difflib.get_close_matches(unknown, [*known, *also], n=1, cutoff=CUTOFF)
+    names = [*known, *also]
+    near = difflib.get_close_matches(unknown, names, n=1, cutoff=CUTOFF)
+    near = near or [name for name in names if name.casefold() == unknown.casefold()]
     return f"did you mean '{near[0]}'?" if near else f"there are: {listed(known)}"
 
 

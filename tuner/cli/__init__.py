@@ -10,22 +10,61 @@ from collections.abc import Sequence
 
 import click
 
-from tuner.cli import catalogue, compare, inspect, results, spaces, tuning
-from tuner.errors import TunerError
+from tuner.cli import catalogue, compare, completion, inspect, results, spaces, tuning
+from tuner.errors import TunerError, UsageError
 
 INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="tuner", message="tune %(version)s")
-def cli() -> None:
+class _Commands(click.Group):
+    """The commands in the order in which they are needed; a name that is none is answered with one that is near."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0].lower()
+        if name not in self.commands and not name.startswith("-"):
+            from tuner.nearest import alternatives
+
+            raise UsageError(f"command '{args[0]}' is unknown; {alternatives(name, list(self.commands))}")
+        return super().resolve_command(context, [name, *args[1:]])
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(None, "-V", "--version", package_name="tuner", message="tune %(version)s")
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Find the fastest correct configuration of a GPU convolution kernel, and prove it.
 
     \b
-    tune run --layer conv2              tune a layer on the GPU, or on the CPU without one
-    tune show conv2                     what was found
-    tune export --layer conv2 -o f.h    the winner as a header
+    tune run conv2              tune a layer on the GPU, or on the CPU without one
+    tune show conv2             what was found
+    tune export conv2 -o f.h    the winner as a header
+    tune help run               what a command does, and its options
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@click.command("help", short_help="This help, or that of a command.")
+@click.argument("command", required=False)
+@click.pass_context
+def help_command(context: click.Context, command: str | None) -> None:
+    """Print this help, or a command's."""
+    root = context.find_root()
+    if command is None:
+        click.echo(root.get_help())
+        return
+    name, found, _ = cli.resolve_command(root, [command])
+    if found is not None:
+        click.echo(found.get_help(click.Context(found, info_name=name, parent=root)))
 
 
 for _command in (
@@ -35,6 +74,8 @@ for _command in (
     *spaces.COMMANDS,
     *catalogue.COMMANDS,
     *inspect.COMMANDS,
+    help_command,
+    *completion.COMMANDS,
 ):
     cli.add_command(_command)
 

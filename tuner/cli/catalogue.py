@@ -9,7 +9,7 @@ import click
 from tuner.cli import options
 
 
-@click.command()
+@click.command(short_help="The layers by name.")
 @options.as_json
 def layers(as_json: bool) -> None:
     """List the layers, with what they compute and the fewest bytes they move at B=10,000."""
@@ -37,7 +37,7 @@ def layers(as_json: bool) -> None:
     click.echo("\nconv1 and conv2 mean sp18's. A shape of your own: --layer C=8,H=32,W=48,M=32,K=3")
 
 
-@click.command()
+@click.command(short_help="The kernel templates, their parameters and choices.")
 @options.templates
 @options.as_json
 def templates(templates: tuple[str, ...], as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import options
+from tuner.cli import naming, options
 from tuner.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -20,13 +20,8 @@ EXPLAINED = (
 )
 
 
-@click.command()
-@click.option(
-    "--layer",
-    required=True,
-    metavar="NAME|SIZES|STUDY",
-    help="conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3, or a study as tune show names it.",
-)
+@click.command(short_help="The winner against cuDNN, the baselines and the floor.")
+@naming.study()
 @options.device
 @click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run, or the study's.")
 @options.precision
@@ -38,6 +33,8 @@ EXPLAINED = (
 @options.as_json
 def compare(**given: Any) -> None:
     """Compare a layer's best configuration with cuDNN, the naive and the 2017 final kernel, and the floor.
+
+    STUDY is a study as `tune show` names it, or a layer: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3.
 
     All in one run, interleaved, each launch from a cold cache, every output checked. cuDNN runs through PyTorch where
     it is installed, on inputs that already lie on the device in its format and precision.
@@ -62,18 +59,18 @@ def compare(**given: Any) -> None:
 def _asked(given: dict[str, Any]) -> CompareOptions:
     from tuner.layers import is_layer
 
-    return _of_layer(given) if is_layer(given["layer"]) else _of_study(given)
+    return _of_layer(given) if is_layer(given["study"]) else _of_study(given)
 
 
 def _of_layer(given: dict[str, Any]) -> CompareOptions:
     from tuner.comparing import CompareOptions
     from tuner.devices import check_name, resolve
-    from tuner.layers import find_layer
+    from tuner.layers import find_layer, says_batch
     from tuner.tuning.options import default_batch
 
-    layer = find_layer(given["layer"], given["batch"])
+    layer = find_layer(given["study"], given["batch"])
     device = resolve(check_name(given["device"]))
-    if given["batch"] is None and "B=" not in given["layer"]:
+    if given["batch"] is None and not says_batch(given["study"]):
         layer = layer.with_batch(default_batch(layer, device))
     precision = options.checked_precision(given["precision"])
     return CompareOptions(layer=layer, device=device, precision=precision, **_rest(given))
@@ -86,7 +83,7 @@ def _of_study(given: dict[str, Any]) -> CompareOptions:
     from tuner.devices import check_name, resolve
 
     device = check_name(given["device"])
-    handle = study_named(given["layer"], given["storage"])
+    handle = study_named(given["study"], given["storage"])
     batch, precision = given["batch"], given["precision"]
     if not _is_given("precision"):
         precision = handle.key.precision

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from tuner.cli import options
+from tuner.cli import naming, options
 from tuner.errors import UsageError
 
 FOUND = 25  # the column where doctor says what it found
 
 
-@click.command()
+@click.command(short_help="Devices and tools here, what is missing, and the remedy.")
 @click.option("--ceilings", is_flag=True, help="Measure the device's memory and arithmetic peaks once; then show them.")
 @click.option("--again", is_flag=True, help="With --ceilings: measure them anew.")
 @options.device
@@ -41,9 +41,9 @@ def doctor(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
             echo_wrapped(" " * FOUND + finding.remedy, FOUND)
 
 
-@click.command()
+@click.command(short_help="The networks' accuracy, or a winner's class agreement.")
 @click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network (repeatable).")
-@click.option("--study", metavar="STUDY", help="Classify with this study's winner as its layer's kernel instead.")
+@naming.study(required=False, metavar="[STUDY]")
 @options.data
 @options.templates
 @options.storage
@@ -51,17 +51,21 @@ def doctor(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
 def verify(names: tuple[str, ...], study: str | None, data: Path | None, as_json: bool, **rest: Any) -> None:
     """Print each network's accuracy on the first 10, 100, 1,000 and 10,000 test images.
 
-    With --study: how many images get the class that the FP32 network gives them when the winner computes its layer.
+    With a STUDY: how many images get the class that the FP32 network gives them when the winner computes its layer. A
+    network's name, such as sp18, means that network only.
     """
+    from tuner.architectures import ARCHITECTURES
     from tuner.cli.verify import verify_networks, verify_study
 
-    if study:
+    if study and study.lower() in ARCHITECTURES:
+        verify_networks((study.lower(), *names), data, as_json)
+    elif study:
         verify_study(study, rest["storage"], options.chosen_templates(rest["templates"]), as_json)
     else:
         verify_networks(names, data, as_json)
 
 
-@click.command()
+@click.command(short_help="Show the compile cache, or clear it.")
 @click.option("--clear", is_flag=True, help="Delete every compiled binary.")
 def cache(clear: bool) -> None:
     """Show the compile cache, or clear it."""

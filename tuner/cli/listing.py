@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tuner.storage import StudyHandle, StudySummary
 
 
-@click.command("list")
+@click.command("list", short_help="The studies of a store.")
 @click.option("--markdown", is_flag=True, help="Print a table of winners for a README.")
 @options.storage
 @options.as_json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_STORAGE = "sqlite:///studies/tuner.db"
+STORAGE_VARIABLE = "TUNER_STORAGE"
 
 
 def duration(value: str) -> float:
@@ -28,8 +30,19 @@ def duration(value: str) -> float:
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2] or "s"]
 
 
+def default_storage() -> str:
+    """Return the store used when none is named: ``TUNER_STORAGE``, else a file below the current folder."""
+    return os.environ.get(STORAGE_VARIABLE) or DEFAULT_STORAGE
+
+
 storage = click.option(
-    "--storage", default=DEFAULT_STORAGE, show_default=True, metavar="URL", help="Where studies are kept: path or URL."
+    "--storage",
+    envvar=STORAGE_VARIABLE,
+    default=DEFAULT_STORAGE,
+    show_default=True,
+    show_envvar=True,
+    metavar="URL",
+    help="Where studies are kept: path or URL.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
 explain = click.option("--explain", is_flag=True, help="Say which parameters matter, and how well a model predicts.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import options
+from tuner.cli import naming, options
 from tuner.cli.listing import list_studies
 from tuner.errors import UsageError
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tuner.tuning import Progress
 
 
-@click.command()
-@click.argument("study")
+@click.command(short_help="One study: best trials, baselines, failures.")
+@naming.study()
 @click.option("--failures", is_flag=True, help="Show the trials that failed, with their full text.")
 @click.option(
     "--top",
@@ -121,8 +121,8 @@ def _show_failures(handle: StudyHandle, results: dict[int, Result]) -> None:
         click.echo("\n".join(f"    {line}" for line in each.text.splitlines()))
 
 
-@click.command()
-@click.argument("study")
+@click.command(short_help="The verified winner of a study.")
+@naming.study()
 @options.storage
 @options.as_json
 def best(study: str, storage: str, as_json: bool) -> None:
@@ -145,24 +145,17 @@ def best(study: str, storage: str, as_json: bool) -> None:
     _show_conditions(found)
 
 
-@click.command()
-@click.argument("study", required=False)
-@click.option("--layer", metavar="NAME", help="The layer's newest study.")
-@click.option("--study", "named", metavar="STUDY", help="A study by name.")
+@click.command(short_help="The winner as a header, checked once more.")
+@naming.study()
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Header to write.")
 @options.templates
 @options.storage
-def export(study: str | None, layer: str | None, named: str | None, output: Path | None, **rest: Any) -> None:
+def export(study: str, output: Path | None, **rest: Any) -> None:
     """Write the verified best configuration as a self-contained header, after compiling and running it once more."""
     from tuner.cli.text import milliseconds
     from tuner.exporting import export_best
 
-    wanted = [each for each in (study, named, layer) if each is not None]
-    if not wanted:
-        raise UsageError("export: no study named; give --layer conv2 or --study NAME")
-    if len(wanted) > 1:
-        raise UsageError(f"export: {' and '.join(map(repr, wanted))} name a study each; give one")
-    done = export_best(wanted[0], output, rest["storage"], options.chosen_templates(rest["templates"]))
+    done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]))
     now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
     click.echo(f"measured {milliseconds(done.result.seconds)} ms, run once more: verified, {now} ms")
     if done.change:
@@ -170,7 +163,7 @@ def export(study: str | None, layer: str | None, named: str | None, output: Path
     click.echo(f"wrote {done.path}")
 
 
-@click.command()
+@click.command(short_help="optuna-dashboard on the store.")
 @click.option("--port", type=int, metavar="N", help="A free one by default.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @options.storage
@@ -181,9 +174,8 @@ def dashboard(port: int | None, host: str, storage: str) -> None:
     serve(storage, host=host, port=port)
 
 
-@click.command()
-@click.argument("study")
-@click.argument("trial", type=int)
+@click.command(short_help="Run one trial again, verbosely.")
+@naming.study_and_trial
 @click.option("--keep-source", type=click.Path(path_type=Path), metavar="FILE", help="Write the rendered source here.")
 @click.option("--profile", is_flag=True, help="Also run it once under ncu and print hardware counters.")
 @options.templates

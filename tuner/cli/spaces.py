@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import options
+from tuner.cli import naming, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tuner.search.scores import Curve, Summary
 
 
-@click.command()
+@click.command(short_help="Search recorded spaces again, and count evaluations.")
 @click.argument("spaces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPACE...")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
 @click.option("--trials", default=200, show_default=True, metavar="N", help="Evaluations of each search at most.")
@@ -73,8 +73,8 @@ def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:
         click.echo(f"\n{score.space}: best so far over optimum, median of the seeds\n{draw(runs)}")
 
 
-@click.command()
-@click.argument("study")
+@click.command(short_help="A study as a recorded space.")
+@naming.study()
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A .csv or .csv.gz; else stdout.")
 @options.only
 @options.storage

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import options
+from tuner.cli import naming, options
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-@click.command()
-@click.option("--layer", required=True, metavar="NAME|SIZES", help="conv2, fa18/conv2, or C=8,H=32,W=48,M=32,K=3.")
+@click.command(short_help="Tune a layer.")
+@naming.layer
 @options.device
 @click.option("--batch", type=int, metavar="B", help="Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.")
 @options.templates
@@ -46,6 +46,8 @@ INTERRUPTED = 130
 def run(**given: Any) -> int:
     """Tune a layer: search, check, time, and name the fastest correct configuration.
 
+    LAYER is conv2, fa18/conv2 or any that `tune layers` lists, or sizes: C=8,H=32,W=48,M=32,K=3.
+
     Without --trials and --time it stops by itself (--stop auto), after a minute and a half of searching at most. Run it
     again to go on: nothing is measured twice. Ctrl-C stops early and keeps everything.
     """
@@ -73,7 +75,7 @@ def run(**given: Any) -> int:
 
 def _run_options(given: dict[str, Any]) -> RunOptions:
     from tuner.devices import check_name, resolve
-    from tuner.layers import find_layer
+    from tuner.layers import find_layer, says_batch
     from tuner.protocol import Protocol
     from tuner.restriction import Restriction
     from tuner.storage.rows import choices_of_templates
@@ -83,7 +85,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     sampler = _sampler(given["sampler"])
     templates = options.chosen_templates(given["templates"])
     device = resolve(check_name(given["device"]))
-    if given["batch"] is None and "B=" not in given["layer"]:
+    if given["batch"] is None and not says_batch(given["layer"]):
         layer = layer.with_batch(default_batch(layer, device))
     unbounded = given["trials"] is None and given["seconds"] is None
     extra = {name: given[name] for name in ("trial_timeout", "compile_timeout", "data", "trials", "stop_at")}

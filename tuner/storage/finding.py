@@ -1,44 +1,79 @@
-"""Which study a user means."""
+"""Which study a user means, and how to name one briefly."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tuner.errors import UsageError
-from tuner.layers import find_layer, full_name
+from tuner.layers import DEFAULT_NETWORK, find_layer, full_name, says_batch
 from tuner.nearest import alternatives, listed
 from tuner.storage.models import StudyRow
 
+_LEAST_DIGEST = 4  # letters of a study's digest, its name's last word, that stand for all of it
+
 
 def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
-    """Pick by exact name, Optuna's id, layer (newest), or the start of one name; ``rows`` are in order of creation.
+    """Pick by exact name, Optuna's id, layer (newest), or some words or the start of one name, in either case.
 
     A layer is named as in ``tune run``, or as a study of it begins: ``conv2``, ``C=8,H=9,M=3,K=3``, ``C8H9W9M3K3``.
+    ``rows`` are in order of creation.
 
     Raises:
         UsageError: None or several; names a near one, or what there is.
     """
     if not rows:
         raise UsageError(f"study '{text}': storage {where} has no studies; start one with `tune run`")
-    exact = [row for row in rows if text in (row.name, str(row.optuna_id))]
-    layer = [row for row in rows if _is_of(row, text)]
-    if exact or layer:
-        return (exact or layer)[-1]
-    started = [row for row in rows if row.name.startswith(text)] if text else []
-    if len(started) == 1:
-        return started[0]
-    if started:
-        raise UsageError(f"study '{text}' could be {listed(_names(started))}; give more of its name")
+    for found in (
+        [row for row in rows if text in (row.name, str(row.optuna_id))],
+        [row for row in rows if text.casefold() == row.name.casefold()],
+        [row for row in rows if _is_of(row, text)],
+    ):
+        if found:
+            return found[-1]
+    meant = [row for row in rows if _is_meant(text, row)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise UsageError(f"study '{text}' could be {listed(_names(meant))}; give more of its name")
     layers = dict.fromkeys(name for row in rows for name in (row.layer, row.layer.rpartition("/")[2]))
     raise UsageError(f"study '{text}' is not in {where}; {alternatives(text, _names(rows), list(layers))}")
+
+
+def short_name(name: str, layers: Iterable[tuple[str, str]]) -> str:
+    """Return the briefest text that :func:`pick_study` takes for one study.
+
+    Args:
+        layers: Name and layer of every study of the store, this one's included.
+    """
+    everywhere = list(layers)
+    layer = dict(everywhere)[name]
+    if [each for _, each in everywhere].count(layer) == 1 and name.startswith(layer):
+        return layer.removeprefix(f"{DEFAULT_NETWORK}/")
+    first, *_, last = name.split(" ") if " " in name else (name, name)
+    for word in (first, last):
+        if [name for name, _ in everywhere if word in name.split(" ")] == [name] and word != layer:
+            return word
+    return name
+
+
+def _is_meant(text: str, row: StudyRow) -> bool:
+    """Whether a name begins with a text, or has all its words; of the digest the first letters are enough."""
+    name, words = row.name.casefold(), row.name.casefold().split()
+    given = text.casefold().split()
+    return bool(given) and (name.startswith(text.casefold()) or all(_is_word(each, words, row) for each in given))
+
+
+def _is_word(given: str, words: Sequence[str], row: StudyRow) -> bool:
+    digest = words[-1] if words else ""
+    return given in words or _is_of(row, given) or (len(given) >= _LEAST_DIGEST and digest.startswith(given))
 
 
 def _is_of(row: StudyRow, text: str) -> bool:
     """Whether a text names the row's layer, and its batch if it says one."""
     if "=" not in text:
-        return row.layer in (text, full_name(text))
+        return row.layer.casefold() in (text.casefold(), full_name(text))
     layer = find_layer(text)
-    return row.layer == layer.name and ("B=" not in text or row.B == layer.B)
+    return row.layer == layer.name and (not says_batch(text) or row.B == layer.B)
 
 
 def _names(rows: Sequence[StudyRow]) -> list[str]:

@@ -1,0 +1,88 @@
+"""How commands are told a study or a layer: as an argument, or by the older options ``--study`` and ``--layer``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from tuner.cli.completion import layers_and_studies
+from tuner.errors import UsageError
+
+Function = Callable[..., Any]
+
+
+def study(*, required: bool = True, metavar: str = "STUDY") -> Callable[[Function], Function]:
+    """Give a command the argument ``study``; words that were not quoted are put together again.
+
+    Raises:
+        UsageError: From the command: none is named though one is ``required``, or two are.
+    """
+
+    def decorate(command: Function) -> Function:
+        @wraps(command)
+        def told(words: tuple[str, ...], by_study: str | None, by_layer: str | None, **given: Any) -> Any:
+            return command(study=_one(_command(), words, (by_study, by_layer), required), **given)
+
+        by_layer = click.option("--layer", "by_layer", metavar="NAME", help="The same: the newest study of a layer.")
+        by_study = click.option("--study", "by_study", metavar="STUDY", help="The same, as an option.")
+        argument = click.argument("words", nargs=-1, metavar=metavar, shell_complete=layers_and_studies)
+        return argument(by_study(by_layer(told)))
+
+    return decorate
+
+
+def study_and_trial(command: Function) -> Function:
+    """Give a command the arguments ``study`` and ``trial``, a trial's number; the study may be an option instead.
+
+    Raises:
+        UsageError: From the command: either is missing, or the last word is no number.
+    """
+
+    of_study = study(metavar="STUDY TRIAL")(command)
+
+    @wraps(of_study)
+    def told(words: tuple[str, ...], **given: Any) -> Any:
+        *named, trial = words or ("",)
+        if not trial.isdecimal():
+            what = f"trial '{trial}' is not a number" if trial else "no trial named"
+            raise UsageError(f"{_command()}: {what}; give a study and a trial, such as tune {_command()} conv2 17")
+        return of_study(words=tuple(named), trial=int(trial), **given)
+
+    return told
+
+
+def layer(command: Function) -> Function:
+    """Give a command the argument ``layer``.
+
+    Raises:
+        UsageError: From the command: none is named, or two are.
+    """
+
+    @wraps(command)
+    def told(words: tuple[str, ...], by_layer: str | None, **given: Any) -> Any:
+        return command(layer=_one(_command(), words, (by_layer,), required=True, kind="layer"), **given)
+
+    option = click.option("--layer", "by_layer", metavar="NAME|SIZES", help="The same, as an option.")
+    argument = click.argument("words", nargs=-1, metavar="LAYER", shell_complete=layers_and_studies)
+    return argument(option(told))
+
+
+def _command() -> str:
+    return click.get_current_context().info_name or ""
+
+
+def _one(
+    command: str, words: tuple[str, ...], options: tuple[str | None, ...], required: bool, kind: str = "study"
+) -> str | None:
+    named = dict.fromkeys(each.strip() for each in (" ".join(words), *options) if each and each.strip())
+    if len(named) > 1:
+        raise UsageError(f"{command}: {' and '.join(map(repr, named))} name a {kind} each; give one")
+    if not named and required:
+        there = (
+            "tune layers lists them, --layer C=8,H=32,M=32,K=3 makes one" if kind == "layer" else "tune list has them"
+        )
+        raise UsageError(f"{command}: no {kind} named; give one, such as tune {command} conv2; {there}")
+    return next(iter(named), None)
