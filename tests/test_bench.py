@@ -62,15 +62,25 @@ def test_one_bad_element_is_named(bench, inputs, right, value):
     b, m, h, w = 6, 15, 17, 16
     right[np.ravel_multi_index((b, m, h, w), LAYER.y_shape)] = value
     bench.device.upload(bench.y, right)
-    with pytest.raises(WrongResult, match=r"1 of 36288 elements .* \(b, m, h, w\) = \(6, 15, 17, 16\)"):
+    with pytest.raises(WrongResult, match=r"1 of 36,288 elements .* \(b, m, h, w\) = \(6, 15, 17, 16\)"):
         inputs.verify()
+
+
+def test_wrong_element_is_told_with_what_it_should_be_and_by_how_much(bench, inputs, right):
+    element = (3, 2, 1, 0)
+    wanted = right[np.ravel_multi_index(element, LAYER.y_shape)]
+    right[np.ravel_multi_index(element, LAYER.y_shape)] = wanted + 2
+    bench.device.upload(bench.y, right)
+    with pytest.raises(WrongResult, match=r"\(b, m, h, w\) = \(3, 2, 1, 0\)") as caught:
+        inputs.verify()
+    assert f"got {wanted + 2:.7g}, wanted {wanted:.7g}, difference 2; tolerance" in str(caught.value)
 
 
 @pytest.mark.parametrize("element", [0, 1, 8, 9, LAYER.y_size // 2, LAYER.y_size - 2, LAYER.y_size - 1])
 def test_no_element_is_left_out_at_the_ends_of_a_run(bench, inputs, right, element):
     right[element] += 1
     bench.device.upload(bench.y, right)
-    with pytest.raises(WrongResult, match="1 of 36288 elements"):
+    with pytest.raises(WrongResult, match="1 of 36,288 elements"):
         inputs.verify()
     bench.poison()
     guarded = bench.device.download(bench._guarded, np.uint32, bench._words)

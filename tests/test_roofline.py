@@ -94,15 +94,15 @@ def progress_at(share: float, **more) -> Progress:
     return Progress(study="s", layer=CONV2, environment=CARD, space=9, trials=None, seconds=None, best=best)
 
 
-def test_plain_lines_come_with_each_improvement_and_once_every_twenty_trials(capsys):
+def test_plain_lines_come_with_each_gain_and_after_ten_seconds_without_one(capsys):
     observer, progress = PlainObserver(), progress_at(0.5)
-    for done in (1, 2, 19, 21, 21, 22, 40, 41):
+    for done, progress.elapsed in ((1, 0.1), (2, 0.2), (60, 9.9), (61, 10.2), (90, 20.0), (91, 20.3), (99, 21.0)):
         progress.done = done
         observer.trial(toy_ok(2), progress)
-    progress.best, progress.done = progress_at(0.6).best, 42
+    progress.best, progress.done = progress_at(0.6).best, 100
     observer.trial(toy_ok(3), progress)
     shown = [line.split("trial ")[1].split(":")[0] for line in capsys.readouterr().out.splitlines()]
-    assert shown == ["1", "21", "40", "42"]
+    assert shown == ["1", "61", "91", "100"]
 
 
 def options(stop_at: float | None, templates=TEMPLATES) -> RunOptions:

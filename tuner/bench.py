@@ -123,12 +123,13 @@ class Bench:
             layer: As launched: with a smaller batch than the bench's, the rest of y counts as guard zone.
 
         Raises:
-            WrongResult: Names the first wrong (b, m, h, w), or the nearest word overwritten outside y.
+            WrongResult: Names the first wrong (b, m, h, w), what it is and should be, or the nearest word overwritten
+                outside y.
         """
         n = layer.y_size
         report = self.report("compare", n, self.y, expected, np.uint64(n), np.float32(tolerance))
         if report[0]:
-            raise WrongResult(self._describe(report, layer, tolerance))
+            raise WrongResult(self._describe(report, expected, layer, tolerance))
         guard, end = GUARD_BYTES // 4, GUARD_BYTES // 4 + n
         if before := self._overwritten(0, guard):
             raise WrongResult(f"{before[0]} word(s) before y overwritten, the nearest {guard - before[2]} before it")
@@ -141,16 +142,20 @@ class Bench:
         report = self.report("check_words", end - begin, *arguments)
         return report if report[0] else None
 
-    def _describe(self, report: tuple[int, int, int, int], layer: ConvLayer, tolerance: float) -> str:
+    def _describe(self, report: tuple[int, int, int, int], expected: Buffer, layer: ConvLayer, tolerance: float) -> str:
         wrong, first, bits, missing = report
         b, m, h, w = (int(i) for i in np.unravel_index(first, layer.y_shape))
-        got = float(self.device.download(self._guarded, np.float32, 1, offset=GUARD_BYTES + FLOAT_BYTES * first)[0])
+        got = self._number(self._guarded, GUARD_BYTES // FLOAT_BYTES + first)
+        wanted = self._number(expected, first)
         largest = float(np.uint32(bits).view(np.float32))
-        kind = f"{missing} of them NaN or never written" if missing else f"largest error {largest:.3g}"
+        kind = f"{missing:,} of them NaN or never written" if missing else f"largest difference {largest:.3g}"
         return (
-            f"{wrong} of {layer.y_size} elements are wrong, {kind}; first at (b, m, h, w) = ({b}, {m}, {h}, {w}): "
-            f"{got:.6g}; tolerance {tolerance:.3g}"
+            f"{wrong:,} of {layer.y_size:,} elements are wrong, {kind}; first at (b, m, h, w) = ({b}, {m}, {h}, {w}): "
+            f"got {got:.7g}, wanted {wanted:.7g}, difference {abs(got - wanted):.3g}; tolerance {tolerance:.3g}"
         )
+
+    def _number(self, buffer: Buffer, position: int) -> float:
+        return float(self.device.download(buffer, np.float32, 1, offset=FLOAT_BYTES * position)[0])
 
 
 def sizes(layer: ConvLayer) -> tuple[np.int32, ...]:

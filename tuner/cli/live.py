@@ -12,7 +12,7 @@ from tuner.cli.text import gigaflops, milliseconds, percent, times
 from tuner.results import Result
 from tuner.tuning.progress import Progress
 
-PLAIN_EVERY = 20
+PLAIN_EVERY = 10.0  # seconds
 
 
 def headline(progress: Progress) -> str:
@@ -33,10 +33,10 @@ def failures(progress: Progress) -> str:
 
 
 class PlainObserver:
-    """Prints a line for every improvement, and one every twenty trials."""
+    """Prints a line at each gain, and one when there was none for ten seconds."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet, self._best, self._shown = quiet, float("inf"), 0
+        self._quiet, self._best, self._shown = quiet, float("inf"), float("-inf")
 
     def says(self, line: str) -> None:
         click.echo(line, err=self._quiet)
@@ -45,9 +45,9 @@ class PlainObserver:
         if self._quiet:
             return
         better = progress.best is not None and progress.best.seconds < self._best
-        if not better and progress.done // PLAIN_EVERY == self._shown // PLAIN_EVERY:
+        if not better and progress.elapsed - self._shown < PLAIN_EVERY:
             return
-        self._shown = progress.done
+        self._shown = progress.elapsed
         if progress.best:
             self._best = progress.best.seconds
         bad = failures(progress)

@@ -1,4 +1,4 @@
-"""How a run ends on the screen: the best five, the named baselines, failures, costs, and what to type next."""
+"""How a run ends on the screen: best five, named baselines, failures, costs, what to type next, why it ended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import click
 
+from tuner.cli.ending import counted, ending
+from tuner.cli.failures import print_failures
 from tuner.cli.options import DEFAULT_STORAGE
 from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
 from tuner.exporting import header_name
@@ -14,37 +16,31 @@ from tuner.results import Resources, Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
 
-REASONS = {
-    "trials": "all trials asked for are done",
-    "time": "the time is up",
-    "gain": "enough found",
-    "floor": "the best has reached the share of the floor asked for",
-    "exhausted": "space exhausted: every valid configuration has been tried",
-    "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
-}
 COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "floor", "vs naive", "template")
 
 
 def print_report(report: Report, asked: RunOptions) -> None:
-    """Print the end of a run, 80 columns wide."""
+    """Print what a run found, 80 columns wide."""
     progress = report.progress
-    echo_wrapped(
-        f"{REASONS[report.reason]}; {plural(progress.done, 'new trial')} of {progress.space:,} valid configurations, "
-        f"{progress.known:,} known before" + (f", {progress.reused:,} from other studies" if progress.reused else "")
-    )
-    for line in report.stopped:
-        echo_wrapped(line)
+    echo_wrapped(counted(progress))
     if report.best:
         _print_best(report)
     if report.baselines:
         _print_baselines(report.baselines, progress)
-    _print_failures(report.failed)
+    print_failures(report.failed)
     for line in foreseen_lines(report.foreseen, report.winner):
         echo_wrapped(line)
     for line in report.health:
         click.echo(line)
     echo_wrapped(costs_line(report.costs, progress.done))
     _print_next(report, asked)
+
+
+def print_ending(report: Report) -> None:
+    """Print the last lines of a run: why it ended."""
+    click.echo()
+    for line in ending(report):
+        echo_wrapped(line)
 
 
 def _print_best(report: Report) -> None:
@@ -119,22 +115,6 @@ def _print_baselines(baselines: Sequence[Result], progress: Progress) -> None:
     table("named baselines", (*COLUMNS[1:6], "baseline"), rows, left=("baseline",))
 
 
-def _print_failures(failed: Sequence[Result]) -> None:
-    if not failed:
-        return
-    click.echo()
-    kinds: dict[str, list[Result]] = {}
-    for result in failed:
-        kinds.setdefault(result.outcome, []).append(result)
-    rows = [
-        (kind, str(len(results)), results[0].text.splitlines()[0] if results[0].text else "")
-        for kind, results in sorted(kinds.items())
-    ]
-    table(
-        "failures", ("outcome", "trials", "the first one's message"), rows, left=("outcome", "the first one's message")
-    )
-
-
 def foreseen_lines(seen: Foreseen, winner: Result | None) -> list[str]:
     """Return what was dropped before compiling and how often that was wrong; nothing without a prediction."""
     lines = []
@@ -168,7 +148,7 @@ def _print_next(report: Report, asked: RunOptions) -> None:
     store = "" if asked.storage == DEFAULT_STORAGE else f" --storage {shlex.quote(asked.storage)}"
     study = shlex.quote(report.progress.study)
     click.echo("\nnext:")
-    click.echo(f"  tune show {study}{store}")
+    click.echo(f"  tune show {study}{'' if report.best else ' --failures'}{store}")
     if report.winner and report.best[0].winner:
         click.echo(f"  tune export --study {study} -o {header_name(asked.layer.name)}{store}")
     click.echo(f"  tune dashboard{store}")

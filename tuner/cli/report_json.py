@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from tuner.cli.failures import failures_json
 from tuner.results import Result
 from tuner.tuning import Progress, Report
 from tuner.tuning.foresight import Foreseen
@@ -34,6 +35,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "agreement": asdict(report.agreement) if report.agreement else None,
         "baselines": [result_json(result, progress) for result in report.baselines],
         "outcomes": dict(progress.outcomes),
+        "failures": failures_json(report.failed),
         "foreseen": foreseen_json(report.foreseen, report.winner),
         "health": list(report.health),
         "stopped": list(report.stopped),

@@ -53,7 +53,7 @@ def run(**given: Any) -> int:
     """
     from tuner.cli.explain import explain_study, explanation_part, print_explanation
     from tuner.cli.live import observer
-    from tuner.cli.report import print_report
+    from tuner.cli.report import print_ending, print_report
     from tuner.cli.report_json import report_json
     from tuner.cli.text import print_json
     from tuner.tuning import tune
@@ -70,7 +70,8 @@ def run(**given: Any) -> int:
         if explained:
             click.echo()
             print_explanation(explained)
-    return INTERRUPTED if report.reason == "interrupted" else 0
+        print_ending(report)
+    return INTERRUPTED if report.reason == "interrupted" else 0 if report.best else 1
 
 
 def _run_options(given: dict[str, Any]) -> RunOptions:

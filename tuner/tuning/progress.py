@@ -132,7 +132,7 @@ class Report:
         stopped: Lines on why it stopped by itself, and what is left unexplored.
         best: The five best, the winner first; those within the noise of it are ``tied``.
         baselines: Every named baseline that was measured, in the templates' order.
-        failed: Results of this run that are not ``ok``.
+        failed: Results that are not ``ok``: of this run, or of the whole study where it has no other.
         tolerance: The largest absolute error that a correct kernel may have at this precision.
         agreement: What the network makes of the winner, where its factors are rounded.
         foreseen: How the predictions of resources did.

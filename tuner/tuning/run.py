@@ -92,7 +92,7 @@ class Run:
             reason=reason,
             best=best,
             baselines=measured(self.space, self.ledger.results.values()),
-            failed=tuple(result for result in self.ledger.new.values() if not result.ok),
+            failed=tuple(each for each in (self.ledger.new if best else self.ledger.results).values() if not each.ok),
             costs=self.costs,
             health=(*self.health.lines, *warnings(self.ledger.new.values())),
             tolerance=self.facts.tolerance,

@@ -1,0 +1,46 @@
+"""The last lines of a run: why it ended, in plain words, and what that leaves to do."""
+
+from __future__ import annotations
+
+from tuner.cli.text import plural
+from tuner.tuning import Progress, Report
+
+WHY = {
+    "trials": "all trials asked for are done; the same command goes on",
+    "gain": "the search is over",
+    "floor": "the search is over: the best is as near the floor as was asked for",
+    "exhausted": "space exhausted: every valid configuration has been tried",
+    "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
+}
+
+
+def counted(progress: Progress) -> str:
+    """Return how many trials there were, in a line."""
+    reused = f", {progress.reused:,} from other studies" if progress.reused else ""
+    return (
+        f"{plural(progress.done, 'new trial')} of {progress.space:,} valid configurations, "
+        f"{progress.known:,} known before{reused}"
+    )
+
+
+def ending(report: Report) -> list[str]:
+    """Return why a run ended, the last thing that it says."""
+    lines = [*reversed(report.stopped), _why(report)]
+    if not report.best:
+        lines.append(_nothing(report))
+    return lines
+
+
+def _why(report: Report) -> str:
+    if report.reason != "time":
+        return WHY[report.reason]
+    seconds = report.progress.seconds or report.progress.elapsed
+    return f"the {seconds:.3g} s are up before the search was over; the same command goes on"
+
+
+def _nothing(report: Report) -> str:
+    """Say that there is no winner, and what to look at."""
+    tried = report.progress.known + report.progress.done
+    if not tried:
+        return "no winner: no trial has ended; give more --time or --trials"
+    return f"no winner: {'the one trial' if tried == 1 else f'all {tried:,} trials'} of this study failed"

@@ -1,0 +1,72 @@
+"""The trials that failed, as a run tells them: each kind once, with how many more there are like it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from tuner.cli.text import echo_wrapped, plural
+from tuner.results import Result
+
+MOST = 6  # kinds told; the others are in the store
+NUMBER = re.compile(r"\d[\d.,]*(e[+-]?\d+)?|\bnan\b|\binf\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Failures that differ in numbers alone.
+
+    Attributes:
+        first: The one that stands for them.
+    """
+
+    first: Result
+    count: int
+
+    @property
+    def message(self) -> str:
+        return (self.first.text.splitlines() or [""])[0]
+
+    def __str__(self) -> str:
+        more = f"; the same for {self.count - 1:,} more" if self.count > 1 else ""
+        return f"{self.first.outcome}: {self.message or 'without a message'}; {self.first.configuration}{more}"
+
+
+def kinds_of(failed: Iterable[Result]) -> list[Kind]:
+    """Return the kinds of failure, the most frequent first."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in failed:
+        message = (result.text.splitlines() or [""])[0]
+        found.setdefault((result.outcome, NUMBER.sub("#", message)), []).append(result)
+    return sorted((Kind(first=each[0], count=len(each)) for each in found.values()), key=lambda kind: -kind.count)
+
+
+def print_failures(failed: Sequence[Result]) -> None:
+    """Print which trials failed and why, each kind once; nothing where none did."""
+    if not failed:
+        return
+    kinds = kinds_of(failed)
+    click.echo(f"\n{plural(len(failed), 'trial')} failed")
+    for kind in kinds[:MOST]:
+        echo_wrapped(f"  {kind}", indent=4)
+    if rest := kinds[MOST:]:
+        count = sum(kind.count for kind in rest)
+        click.echo(f"  and {count:,} more in {plural(len(rest), 'other way')}")
+
+
+def failures_json(failed: Iterable[Result]) -> list[dict[str, Any]]:
+    """Return the kinds of failure as plain data."""
+    return [
+        {
+            "outcome": kind.first.outcome,
+            "message": kind.message,
+            "trials": kind.count,
+            "template": kind.first.configuration.template,
+            "parameters": kind.first.configuration.as_dict(),
+        }
+        for kind in kinds_of(failed)
+    ]
