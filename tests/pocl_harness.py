@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -14,7 +14,6 @@ from tuner.layers import ConvLayer
 from tuner.render import ENTRY, render
 from tuner.templates import OPENCL, Configuration, DeviceLimits, KernelTemplate
 
-OPTIONS = ["-cl-std=CL1.2", "-cl-mad-enable"]
 GUARD = 1024  # poisoned words before and after y
 F32 = npt.NDArray[np.float32]
 
@@ -26,7 +25,9 @@ CPU_LIMITS = DeviceLimits(
     constant_bytes=1 << 20,
     registers=0,
     warp=1,
+    vector_words=16,
 )
+NARROW_LIMITS = replace(CPU_LIMITS, vector_words=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +42,27 @@ class Pocl:
 def pocl() -> Pocl:
     import pyopencl as cl
 
-    device = opencl.find("cpu")
-    context = cl.Context([device])
+    context = opencl.context(opencl.find("cpu"))
     return Pocl(context, cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE))
 
 
-def build(source: str) -> Any:
+def build(source: str, words: int = CPU_LIMITS.vector_words) -> Any:
     """Compile ``source``; raises ``pyopencl.RuntimeError`` with the build log."""
-    import pyopencl as cl
-
-    return cl.Program(pocl().context, source).build(options=OPTIONS)
+    return opencl.build(opencl.find("cpu"), source, words)
 
 
 def convolve(
-    template: KernelTemplate, configuration: Configuration, layer: ConvLayer, inputs: tuple[F32, F32], repeats: int = 0
-) -> tuple[F32, list[float]]:
-    """Run one configuration: y as the kernel left it between intact guards, and ``repeats`` kernel times in seconds.
+    template: KernelTemplate,
+    configuration: Configuration,
+    layer: ConvLayer,
+    inputs: tuple[F32, F32],
+    words: int = CPU_LIMITS.vector_words,
+) -> F32:
+    """Run one configuration and return y as the kernel left it between intact guards.
 
     Args:
         inputs: x and w.
+        words: Of the widest vectors of the CPU.
 
     Raises:
         AssertionError: A word outside y was written.
@@ -68,7 +71,7 @@ def convolve(
 
     device = pocl()
     rendered = render(template, configuration, layer, OPENCL)
-    kernel = cl.Kernel(build(rendered.source), ENTRY)
+    kernel = cl.Kernel(build(rendered.source, words), ENTRY)
     flags = cl.mem_flags
     x, w = (cl.Buffer(device.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array) for array in inputs)
     guarded = np.full(layer.y_size + 2 * GUARD, np.nan, np.float32)
@@ -77,12 +80,8 @@ def convolve(
     sizes = [np.int32(getattr(layer, size)) for size in ("B", "C", "H", "W", "M", "K")]
     launch = rendered.launch
     total = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
-    seconds = []
-    for _ in range(1 + repeats):
-        event = kernel(device.queue, total, launch.block, x, w, y_buffer, *sizes)
-        event.wait()
-        seconds.append(1e-9 * (event.profile.end - event.profile.start))
+    kernel(device.queue, total, launch.block, x, w, y_buffer, *sizes).wait()
     cl.enqueue_copy(device.queue, guarded, whole)
     assert np.isnan(guarded[:GUARD]).all(), f"{configuration}: wrote before y"
     assert np.isnan(guarded[-GUARD:]).all(), f"{configuration}: wrote after y"
-    return guarded[GUARD:-GUARD].reshape(layer.y_shape), seconds[1:]
+    return guarded[GUARD:-GUARD].reshape(layer.y_shape)

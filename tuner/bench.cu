@@ -153,15 +153,24 @@ __global__ void write_words(GLOBAL float4 *out, ulong n, float value)
 }
 
 // Independent chains of float32 multiply-adds, `rounds` steps each: the arithmetic peak. A thread is one lane on a GPU;
-// a CPU's cores want whole vectors from it.
+// a CPU's cores want whole vectors from it, and as many as their registers hold: 16 where these have 8 words.
 #ifdef __OPENCL_VERSION__
+#if NATIVE_WORDS >= 16
 #define LANES float16
 #define LANE_SUM(v) ((v).s0 + (v).sf)
+#elif NATIVE_WORDS >= 8
+#define LANES float8
+#define LANE_SUM(v) ((v).s0 + (v).s7)
+#else
+#define LANES float4
+#define LANE_SUM(v) ((v).x + (v).w)
+#endif
+#define CHAINS 12
 #else
 #define LANES float
 #define LANE_SUM(v) (v)
-#endif
 #define CHAINS 16
+#endif
 
 __global__ void multiply_add(GLOBAL float *out, int rounds, float a, float b)
 {

@@ -18,17 +18,16 @@ from tuner.bench import THREADS, Bench
 from tuner.cache import cache_folder, write_whole
 from tuner.capabilities import TENSOR_CORES, WARPGROUPS
 from tuner.results import Environment
-from tuner.templates import OPENCL, Launch
+from tuner.templates import CUDA, OPENCL, Launch
 
 COPY_BYTES = 1 << 30
-CHAINS, MMA_CHAINS, WARPGROUP_STEPS = 16, 8, 8  # as in bench.cu
+CHAINS, MMA_CHAINS, WARPGROUP_STEPS = {CUDA: 16, OPENCL: 12}, 8, 8  # as in bench.cu
 # FLOP of a warp's round, by kernel: a warp multiplies alone, or is a quarter of a warpgroup.
 MMA_FLOP = {"multiply_tf32": 2 * 16 * 8 * 8 * MMA_CHAINS, "multiply_fp16": 2 * 16 * 8 * 16 * MMA_CHAINS}
 WARPGROUP_FLOP = {
     "warpgroup_tf32": 2 * 64 * 64 * 8 * WARPGROUP_STEPS // 4,
     "warpgroup_fp16": 2 * 64 * 64 * 16 * WARPGROUP_STEPS // 4,
 }
-OPENCL_LANES = 16  # a float16 a thread
 SAMPLES = 4
 LIMIT = 60.0
 TARGET_SECONDS = 0.005
@@ -114,7 +113,8 @@ def _read(path: Path) -> Ceilings | None:
 
 
 def _slug(environment: Environment) -> str:
-    text = f"{environment.model}-{environment.driver}-{environment.arch}"
+    compiled_for = f"-{environment.toolkit}" if environment.kind == "cpu" else ""
+    text = f"{environment.model}-{environment.driver}-{environment.arch}{compiled_for}"
     return "".join(letter if letter.isalnum() else "_" for letter in text)
 
 
@@ -145,8 +145,8 @@ def _peak_flops(bench: Bench) -> float:
     device = bench.device
     launch = _full(bench)
     rounds, seconds = _long_enough(bench, "multiply_add", launch, (np.float32(0.9999), np.float32(1e-4)))
-    lanes = OPENCL_LANES if device.limits.dialect == OPENCL else 1
-    return 2.0 * CHAINS * lanes * rounds * launch.grid[0] * THREADS / seconds
+    chains = CHAINS[device.limits.dialect] * device.limits.vector_words
+    return 2.0 * chains * rounds * launch.grid[0] * THREADS / seconds
 
 
 def _peak_tensor(bench: Bench, kind: str) -> float | None:

@@ -38,6 +38,7 @@ class DeviceLimits:
 
     Attributes:
         capability: 10 * major + minor of a CUDA device, as in ``sm_90``; 0 elsewhere.
+        vector_words: FP32 words that a thread's instruction multiplies at once: 16 on a CPU with AVX-512, 1 on a GPU.
         precision: What operands may be rounded to before they are multiplied: fp32, tf32, fp16 or bf16.
 
     Units:
@@ -52,6 +53,7 @@ class DeviceLimits:
     registers: int
     warp: int
     capability: int = 0
+    vector_words: int = 1
     precision: str = "fp32"
 
 

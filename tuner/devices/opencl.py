@@ -48,6 +48,11 @@ def target(device: cl.Device) -> str:
     return pocl.settle(device.int_ptr) if cpu else ""
 
 
+def native_words(device: cl.Device) -> int:
+    """Return the FP32 words of the widest vectors that code for the device has registers for: 4, 8 or 16."""
+    return max(4, min(16, pocl.vector_words(target(device), device.native_vector_width_float)))
+
+
 def _toolkit(device: cl.Device) -> str:
     """Return what compiles: PoCL's version ends with the name that its LLVM has for the CPU."""
     said, name = device.version.strip(), target(device)
@@ -83,24 +88,35 @@ def compile_source(name: str, source: str) -> bytes:
         CompileError: With the build log.
     """
     device = find(name)
-    if (device.platform.name, device.driver_version) in SHORT_HEADER_FITS:
-        with suppress(cl.RuntimeError):  # a kernel that needs more is built again, for the log as well
-            return _build(device, f"{short_header()}\n{source}", ("-D_OPENCL_H_", "-w"))
     try:
-        return _build(device, source)
+        program = build(device, source, native_words(device))
     except cl.RuntimeError as error:
         raise CompileError(_first_error(str(error)), str(error)) from None
+    return cast(bytes, program.get_info(cl.program_info.BINARIES)[0])
+
+
+def build(device: cl.Device, source: str, words: int) -> cl.Program:
+    """Build ``source`` with vectors of up to ``words`` FP32 words, by the short header where that is enough.
+
+    Raises:
+        cl.RuntimeError: With the build log.
+    """
+    if (device.platform.name, device.driver_version) in SHORT_HEADER_FITS:
+        with suppress(cl.RuntimeError):  # a kernel that needs more is built again, for the log as well
+            return build_as(device, f"{short_header()}\n{source}", words, ("-D_OPENCL_H_", "-fno-caret-diagnostics"))
+    return build_as(device, source, words)
+
+
+def build_as(device: cl.Device, source: str, words: int, more: tuple[str, ...] = ()) -> cl.Program:
+    """Build as it stands. Warnings are off: PoCL would print how many, PyOpenCL make one of Python's of them."""
+    options = [*OPTIONS, f"-DNATIVE_WORDS={words}", "-w", *more]
+    return cl.Program(context(device), source).build(options, cache_dir=False)
 
 
 @cache
-def _context(device: cl.Device) -> cl.Context:
+def context(device: cl.Device) -> cl.Context:
     """Return a context that lasts: with its last one PoCL drops its library of built-ins, 0.7 s to read anew."""
     return cl.Context([device])
-
-
-def _build(device: cl.Device, source: str, more: tuple[str, ...] = ()) -> bytes:
-    program = cl.Program(_context(device), source).build([*OPTIONS, *more], cache_dir=False)
-    return cast(bytes, program.get_info(cl.program_info.BINARIES)[0])
 
 
 def _first_error(log: str) -> str:
@@ -128,7 +144,7 @@ class OpenCLDevice:
 
     def __init__(self, name: str) -> None:
         self._device = device = find(name)
-        self._context = cl.Context([device])
+        self._context = context(device)
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         cpu = bool(device.type & cl.device_type.CPU)
         model = _cpu_model() if cpu else device.name.strip()
@@ -150,6 +166,7 @@ class OpenCLDevice:
             constant_bytes=device.max_constant_buffer_size,
             registers=0,
             warp=1,
+            vector_words=native_words(device),
         )
         self.cores = device.max_compute_units
         self.shares_host = cpu

@@ -30,9 +30,39 @@
 #define PRAGMA(text) _Pragma(#text)
 #define UNROLLED(n) PRAGMA(unroll (n))
 
+// FP32 words of a vector register: as the host says, else as wide as this compiler may make it.
+#ifdef NATIVE_WORDS
+#elif defined(__AVX512F__)
+#define NATIVE_WORDS 16
+#elif defined(__AVX__)
+#define NATIVE_WORDS 8
+#else
+#define NATIVE_WORDS 4
+#endif
+
+// Vectors at addresses of words. vload and vstore are functions of the compiler's library, and calls wherever it was made
+// for another CPU; functions that hand vectors over depend on the CPU too. So an address alone passes through one here.
+#ifdef __clang__
+#define WORDS_IN(n, words)                                                                                  \
+    typedef float##n words_##n __attribute__((aligned(4)));                                                 \
+    WORDS_AT(n, __global) WORDS_AT(n, const __global) WORDS_AT(n, __local) WORDS_AT(n, const __local)       \
+    WORDS_AT(n, __private) WORDS_AT(n, const __private) WORDS_AT(n, __constant)
+#define WORDS_AT(n, space)                                                                                  \
+    static inline space words_##n *__attribute__((overloadable, always_inline)) words_at_##n(space float *at) \
+    {                                                                                                       \
+        return (space words_##n *)at;                                                                       \
+    }
+WORDS_IN(2, ) WORDS_IN(4, ) WORDS_IN(8, ) WORDS_IN(16, )
+#define LOAD(n, from) (*words_at_##n(from))
+#define STORE(n, to, value) (*words_at_##n(to) = (value))
+#else
+#define LOAD(n, from) vload##n(0, from)
+#define STORE(n, to, value) vstore##n(value, 0, to)
+#endif
+
 #define COPY1(to, from) (*(to) = *(from))
-#define COPY2(to, from) vstore2(vload2(0, from), 0, to)
-#define COPY4(to, from) vstore4(vload4(0, from), 0, to)
+#define COPY2(to, from) STORE(2, to, LOAD(2, from))
+#define COPY4(to, from) STORE(4, to, LOAD(4, from))
 #define COPY(width, to, from)                         \
     do {                                              \
         if ((width) == 4) COPY4(to, from);            \
@@ -48,18 +78,32 @@
 #define MULTIPLY_ADD(count, sums, factor, x) BY_VECTORS(MULTIPLY_ADD, count, sums, factor, x)
 #define COPY_ROW(count, to, from) BY_VECTORS(COPY_ROW, count, to, 0, from)
 #define MULTIPLY_ADD_VECTOR(n, at, to, factor, from) \
-    vstore##n((factor) * vload##n(0, (from) + (at)) + vload##n(0, (to) + (at)), 0, (to) + (at))
+    STORE(n, (to) + (at), (factor) * LOAD(n, (from) + (at)) + LOAD(n, (to) + (at)))
 #define MULTIPLY_ADD_WORD(at, to, factor, from) (to)[at] = (factor) * (from)[at] + (to)[at]
-#define COPY_ROW_VECTOR(n, at, to, unused, from) vstore##n(vload##n(0, (from) + (at)), 0, (to) + (at))
+#define COPY_ROW_VECTOR(n, at, to, unused, from) STORE(n, (to) + (at), LOAD(n, (from) + (at)))
 #define COPY_ROW_WORD(at, to, unused, from) (to)[at] = (from)[at]
 #define BY_VECTORS(word, count, to, factor, from)                                        \
     do {                                                                                 \
-        UNROLLED(16)                                                                     \
-        for (int i = 0; i + 16 <= (count); i += 16)                                      \
-            word##_VECTOR(16, i, to, factor, from);                                      \
-        if ((count) & 8) word##_VECTOR(8, (count) / 16 * 16, to, factor, from);          \
+        WIDE_VECTORS(word, count, to, factor, from)                                      \
         if ((count) & 4) word##_VECTOR(4, (count) / 8 * 8, to, factor, from);            \
         UNROLLED(4)                                                                      \
         for (int i = (count) / 4 * 4; i < (count); i++)                                  \
             word##_WORD(i, to, factor, from);                                            \
     } while (0)
+#if NATIVE_WORDS >= 16
+#define WIDE_VECTORS(word, count, to, factor, from)                                      \
+        UNROLLED(16)                                                                     \
+        for (int i = 0; i + 16 <= (count); i += 16)                                      \
+            word##_VECTOR(16, i, to, factor, from);                                      \
+        if ((count) & 8) word##_VECTOR(8, (count) / 16 * 16, to, factor, from);
+#elif NATIVE_WORDS >= 8
+#define WIDE_VECTORS(word, count, to, factor, from)                                      \
+        UNROLLED(16)                                                                     \
+        for (int i = 0; i + 8 <= (count); i += 8)                                        \
+            word##_VECTOR(8, i, to, factor, from);
+#else
+#define WIDE_VECTORS(word, count, to, factor, from)                                      \
+        UNROLLED(16)                                                                     \
+        for (int i = 0; i + 4 <= (count) / 8 * 8; i += 4)                                \
+            word##_VECTOR(4, i, to, factor, from);
+#endif
