@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 os.environ.setdefault("TUNER_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tuner-tests-{os.getuid()}"))
 # PoCL clears what it left in its folder when a process begins or ends: never beneath another process. Each process of
@@ -23,6 +27,25 @@ def _nothing_left_open() -> Iterator[None]:
     """Collect what a file's tests left behind: an unclosed connection is an error of that file, not of a later one."""
     yield
     gc.collect()
+
+
+class _Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Give each process test after test; those of a file that share a study or a device stay in one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if _shares(file) else nodeid
+
+
+@cache
+def _shares(file: str) -> bool:
+    """Tell whether a test file has a fixture that several of its tests use."""
+    path = Path(__file__).parents[1] / file
+    return re.search(r'scope="(module|class)"', path.read_text()) is not None
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together:
+    return _Together(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

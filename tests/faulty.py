@@ -1,7 +1,20 @@
 """A template in which every choice but the first is broken in its own way; the cure for trusting a tuner blindly."""
 
-from tuner.templates import Baseline, Constraint, KernelTemplate, Launch, Parameter
+import re
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
 
+import pytest
+
+from tuner.compiler import Compiled, Compiler
+from tuner.protocol import Task, Verdict
+from tuner.templates import Baseline, Constraint, KernelTemplate, Launch, Parameter
+from tuner.worker import Worker
+
+PATIENCE = 300.0  # seconds for what ends by itself: a busy machine may take fifty times what an idle one does
+HANGS = 4.0  # for what never ends
 OUTCOMES = {
     "none": "ok",
     "off_by_one": "wrong_result",
@@ -98,6 +111,29 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
     y[i] = sum;
 }
 """
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Give up on what hangs after a few seconds, and on nothing else: one limit for both would catch sound trials."""
+    start, submit = Worker.start, Compiler.submit
+
+    def start_patiently(worker: Worker, task: Task, *more: Any) -> "Future[Verdict]":
+        worker.trial_timeout = HANGS if _is("ENDLESS", task.rendered.source) else PATIENCE
+        return start(worker, task, *more)
+
+    def submit_patiently(compiler: Compiler, source: str, *more: Any) -> "Future[Compiled]":
+        compiler.limit = HANGS if _is("SLOW_COMPILE", source) else PATIENCE
+        return submit(compiler, source, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Worker, "start", start_patiently)
+        patch.setattr(Compiler, "submit", submit_patiently)
+        yield
+
+
+def _is(fault: str, source: str) -> bool:
+    return re.search(rf"^#define FAULT FAULT_{fault}$", source, re.MULTILINE) is not None
 
 
 def launch(p, layer):

@@ -40,7 +40,7 @@ def seconds(row: int) -> float:
 
 
 def wait_until_ready(ahead: Ahead) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not ahead.has_some() and time.monotonic() < deadline:
         time.sleep(0.005)
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -54,22 +53,14 @@ def finished(tmp_path_factory):
     return folder, done.stdout
 
 
-def test_help_comes_within_half_a_second():
-    best = min(_seconds([*TUNE, "--help"]) for _ in range(5))
-    assert best < 0.5
-
-
-def _seconds(command):
-    started = time.monotonic()
-    subprocess.run(command, check=True, capture_output=True)
-    return time.monotonic() - started
-
-
 def test_help_imports_nothing_heavy():
-    code = "import sys; from tuner.cli import _run; _run(['--help']); print(sorted(sys.modules))"
+    """What it loads decides how soon it comes: ``tests/benchmarks/limits.py`` holds the clock to it."""
+    code = "import sys; from tuner.cli import _run; _run(['--help']); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    for heavy in ("numpy", "optuna", "sqlalchemy", "pyopencl", "pycuda", "rich"):
-        assert f"'{heavy}'" not in out
+    loaded = set(out.splitlines()[-1].split())
+    heavy = {"numpy", "scipy", "optuna", "sqlalchemy", "pyopencl", "pycuda", "rich", "multiprocessing", "asyncio"}
+    assert not heavy & loaded
+    assert len(loaded) < 200, sorted(loaded)
 
 
 def test_every_command_has_help(capsys):
@@ -279,7 +270,7 @@ def test_ctrl_c_ends_with_130_and_the_study_goes_on_afterwards(tmp_path):
         assert running.stdout is not None
         next(line for line in running.stdout if "trial" in line)
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
     assert "interrupted" in out + err
     assert "Traceback" not in err

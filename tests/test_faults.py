@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
-from faulty import OUTCOMES, faulty
+from faulty import OUTCOMES, PATIENCE, faulty, patient
 
 from tuner.errors import UsageError
 from tuner.layers import find_layer
@@ -39,10 +38,11 @@ def run(folder: Path, template, **more) -> Report:
         "templates": (template,),
         "storage": f"sqlite:///{folder}/tuner.db",
         "sampler": "grid",
-        "trial_timeout": 6.0,
-        "compile_timeout": 5.0,
+        "trial_timeout": PATIENCE,
+        "compile_timeout": PATIENCE,
     }
-    return tune(RunOptions(**(options | more)), Silent())
+    with patient():
+        return tune(RunOptions(**(options | more)), Silent())
 
 
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
@@ -100,9 +100,8 @@ def test_values_of_sound_trials_are_finite_and_unharmed_after_faults(study):
 
 
 def test_no_compiler_process_is_left_after_a_compile_timed_out(study):
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-    ours = [line for line in listed.splitlines() if f" {os.getpid()} " in line and "spawn_main" in line]
-    assert ours == []
+    children = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
+    assert [child for child in children if "spawn_main" in child] == []
 
 
 def test_study_without_a_sound_configuration_has_no_winner(tmp_path):

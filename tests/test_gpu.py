@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import statistics
 import subprocess
-import time
 
-import numpy as np
 import pytest
 
-from tuner.bench import Bench
 from tuner.devices import compile_source, open_device
 from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import CompileError
 from tuner.export.cuda import target
 from tuner.exporting import export_best
-from tuner.inputs import network_inputs
 from tuner.layers import ConvLayer, find_layer
 from tuner.loading import builtin_templates
 from tuner.protocol import BenchSpec
@@ -35,37 +31,12 @@ class Silent:
         pass
 
 
-def test_check_of_a_430_megabyte_output_costs_at_most_five_milliseconds():
-    device = open_device("cuda:0")
-    try:
-        bench = Bench(device, LAYER)
-        inputs = network_inputs(bench, BenchSpec(device="cuda:0", layer=LAYER))
-        bench.convolve(inputs.x, inputs.w, bench.y, LAYER)
-        spent = []
-        for _ in range(7):
-            bench.poison()
-            bench.convolve(inputs.x, inputs.w, bench.y, LAYER)
-            device.synchronize()
-            started = time.perf_counter()
-            inputs.verify()
-            spent.append(time.perf_counter() - started)
-        print(f"check of {4 * LAYER.y_size / 1e6:.0f} MB: {1e3 * np.median(spent):.2f} ms")
-        assert np.median(spent) < 0.005
-        del bench, inputs
-    finally:
-        device.close()
-
-
-def test_fresh_worker_is_ready_within_three_seconds_of_a_fault():
+def test_fresh_worker_measures_like_the_one_before_the_fault():
+    """How soon it is ready, and what a check costs, is held to a limit by ``tests/benchmarks/limits.py``."""
     with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
         before = statistics.median(worker.health())
         worker.replace()
-        started = time.monotonic()
-        canaries = worker.health()
-        spent = time.monotonic() - started
-        after = statistics.median(canaries)
-        print(f"new worker ready in {spent:.2f} s, canary {after / before:.3f}")
-        assert spent < 3.0
+        after = statistics.median(worker.health())
         assert abs(after / before - 1) < 0.2
 
 

@@ -58,10 +58,10 @@ def test_killing_the_keeper_ends_its_processes_without_a_word(tmp_path: Path):
         "    print(processes.schedule(os.getpid, limit=60.0).result(), flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL
     assert done.stderr == ""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while Path(f"/proc/{int(done.stdout)}").exists():
         assert time.monotonic() < deadline, "the process outlived its keeper"
         time.sleep(0.05)

@@ -323,7 +323,7 @@ def three_trials(folder: Path, template: KernelTemplate, layer: ConvLayer, warm_
 
 def test_run_says_where_it_begins(tmp_path):
     template = faulty("none", threads=tuple(range(1, 30)))
-    run(tmp_path, template, trials=12, trial_timeout=60.0, compile_timeout=60.0)
+    run(tmp_path, template, trials=12)
     watcher = Silent()
     report = tune_layer(three_trials(tmp_path, template, SMALL_LAYER.with_batch(8), "auto"), watcher)
     assert report.progress.done == 3

@@ -1,0 +1,104 @@
+"""What may take how long on a machine with nothing else to do: ``python tests/benchmarks/limits.py``.
+
+The suite counts statements and modules instead: on a busy machine a clock says nothing. Prints each figure with its
+limit, and exits with 1 where one is missed. Limits of a GPU are held where there is one.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
+
+HELP = [sys.executable, "-c", "from tuner.cli import main; main()", "--help"]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def help_comes() -> tuple[str, float, float]:
+    """The best of five: what the machine does beside it is not ours."""
+    best = min(seconds(lambda: subprocess.run(HELP, check=True, capture_output=True)) for _ in range(5))
+    return "tune --help", best, 0.3
+
+
+def results_load() -> tuple[str, float, float]:
+    from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
+
+    from tuner.storage import Store
+
+    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "tuner.db") as store:
+        handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
+        handle.record_all([toy_ok(number) for number in range(384)])
+        spent = seconds(lambda: [handle.results() for _ in range(26)])
+    return "10,000 results read from a store", spent, 2.0
+
+
+def on_a_gpu() -> Iterator[tuple[str, float, float]]:
+    from conftest import _why_no_gpu
+
+    missing = _why_no_gpu()
+    if missing:
+        print(f"no limits of a GPU here: {missing}")
+        return
+    yield _check_of_a_large_output()
+    yield _fresh_worker()
+
+
+def _check_of_a_large_output() -> tuple[str, float, float]:
+    from test_gpu import LAYER
+
+    from tuner.bench import Bench
+    from tuner.devices import open_device
+    from tuner.inputs import network_inputs
+    from tuner.protocol import BenchSpec
+
+    device = open_device("cuda:0")
+    try:
+        bench = Bench(device, LAYER)
+        inputs = network_inputs(bench, BenchSpec(device="cuda:0", layer=LAYER))
+        spent = []
+        for _ in range(8):
+            bench.poison()
+            bench.convolve(inputs.x, inputs.w, bench.y, LAYER)
+            device.synchronize()
+            spent.append(seconds(inputs.verify))
+        del bench, inputs
+    finally:
+        device.close()
+    return f"check of an output of {4 * LAYER.y_size / 1e6:.0f} MB", statistics.median(spent[1:]), 0.005
+
+
+def _fresh_worker() -> tuple[str, float, float]:
+    from test_gpu import LAYER
+
+    from tuner.protocol import BenchSpec
+    from tuner.worker import Worker
+
+    with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
+        worker.health()
+        worker.replace()
+        return "a new worker after a fault", seconds(worker.health), 3.0
+
+
+def main() -> int:
+    missed = 0
+    for measured in (iter([help_comes()]), iter([results_load()]), on_a_gpu()):
+        for name, spent, limit in measured:
+            missed += spent > limit
+            print(f"{name}: {1e3 * spent:,.1f} ms, limit {1e3 * limit:,.0f}{'  MISSED' if spent > limit else ''}")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
