@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tuner.processes import DIED, Processes
 
 
@@ -53,10 +55,9 @@ def test_killing_the_keeper_ends_its_processes_without_a_word(tmp_path: Path):
     script.write_text(
         "import os, signal, time\n"
         "from tuner.processes import Processes\n"
-        "if __name__ == '__main__':\n"
-        "    processes = Processes(1)\n"
-        "    print(processes.schedule(os.getpid, limit=60.0).result(), flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "processes = Processes(1)\n"
+        "print(processes.schedule(os.getpid, limit=60.0).result(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -65,3 +66,30 @@ def test_killing_the_keeper_ends_its_processes_without_a_word(tmp_path: Path):
     while Path(f"/proc/{int(done.stdout)}").exists():
         assert time.monotonic() < deadline, "the process outlived its keeper"
         time.sleep(0.05)
+
+
+SCRIPT = """
+import os
+print("once", flush=True)
+from tuner.processes import Processes
+processes = Processes(1)
+print([processes.schedule(pow, 2, 3, limit=60.0).result() for _ in range(2)], flush=True)
+processes.close()
+"""
+
+
+@pytest.mark.parametrize("how", ["file", "stdin", "-c", "-m"])
+def test_script_without_a_guard_runs_once(tmp_path: Path, how: str):
+    (tmp_path / "plain.py").write_text(SCRIPT)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    given = {"file": [str(tmp_path / "plain.py")], "stdin": ["-"], "-c": ["-c", SCRIPT], "-m": ["-m", "plain"]}[how]
+    done = subprocess.run(
+        [sys.executable, *given],
+        input=SCRIPT if how == "stdin" else "",
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("once\n[8, 8]\n", "")

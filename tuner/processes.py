@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
+from tuner.spawning import WITHOUT_MAIN
 from tuner.workshop import begin
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Processes:
     def _fresh(self) -> ProcessPool:
         return ProcessPool(
             max_workers=self._number,
-            context=multiprocessing.get_context("spawn"),
+            context=WITHOUT_MAIN,
             initializer=begin,
             initargs=(str(self.folder / self._log) if self._log else os.devnull, self._scratch.name, self._nice),
         )
