@@ -96,9 +96,11 @@ def test_template_without_figures_is_searched_as_ever():
 @pytest.mark.parametrize(
     ("figures", "says"),
     [
-        (lambda p, layer: {"shared": p.TILE_WIDTH - 8}, "figure 'shared' is 0; give positive numbers alone"),
+        (lambda p, layer: {"shared": p.TILE_WIDTH * 0}, "figure 'shared' is 0; give positive numbers alone"),
+        (lambda p, layer: None, "its figures are None; return a dictionary"),
+        (lambda p, layer: {"shared": 1 // 0}, "its figures fail; test_figures.py:"),
         (lambda p, layer: {"shared": float("nan")}, "figure 'shared' is nan"),
-        (lambda p, layer: {"shared": p.WIDTH}, "its figures fail; AttributeError: WIDTH"),
+        (lambda p, layer: {"shared": p.WIDTH}, "p.WIDTH: no such parameter is declared"),
         (lambda p, layer: {"shared": [1, 2]}, "its figures fail; ValueError"),
     ],
 )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
+import importlib
+import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
+from tuner.calling import Broken, Home, called, shortened
 from tuner.errors import UsageError
 from tuner.templates import KernelTemplate
 
@@ -30,20 +35,43 @@ def load_template(path: Path) -> KernelTemplate:
 
     Raises:
         UsageError: A file is missing or unreadable, has a syntax error, or declares something impossible; one line
-            that names the file.
+            that names the file and, where there is one, the line.
     """
-    path = path.with_suffix(".py")
-    for needed in (path, path.with_suffix(".cu")):
-        if not needed.is_file():
-            raise UsageError(f"template {path}: there is no file {needed}; a template is NAME.py beside NAME.cu")
+    path = _python_file(path)
+    home = Home(path=path.absolute())
+    module = ModuleType(f"template_{path.stem}")
+    module.__file__ = str(home.path)
+    home.modules[module.__name__] = module  # where its dataclasses look for their names
     try:
-        declared = runpy.run_path(str(path)).get("TEMPLATE")
-    except SyntaxError as error:
-        raise UsageError(f"template {path}:{error.lineno}: {error.msg}") from None
-    except UsageError as error:
+        called(home, _execute, module)
+    except Broken as error:
         raise UsageError(f"template {path}: {error}") from None
-    except Exception as error:
-        raise UsageError(f"template {path}: {type(error).__name__}: {error}") from None
+    declared = getattr(module, "TEMPLATE", None)
     if not isinstance(declared, KernelTemplate):
-        raise UsageError(f"template {path}: no TEMPLATE of type KernelTemplate; assign one at the end of the file")
-    return declared
+        what = "" if declared is None else f" (it is {shortened(declared)})"
+        raise UsageError(
+            f"template {path}: no TEMPLATE of type KernelTemplate{what}; assign one at the end of the file"
+        )
+    built_in = home.path.parent.resolve() == template_folder().resolve()
+    return declared if built_in else replace(declared, home=home)
+
+
+def _python_file(path: Path) -> Path:
+    try:
+        python = path.with_suffix(".py")
+        missing = [each for each in (python, python.with_suffix(".cu")) if not each.is_file()]
+    except (ValueError, OSError) as error:  # no file's name, or in a folder one may not look into
+        raise UsageError(
+            f"template {path}: {getattr(error, 'strerror', None) or 'a folder'}; name a .py file"
+        ) from None
+    if missing:
+        raise UsageError(f"template {python}: there is no file {missing[0]}; a template is NAME.py beside NAME.cu")
+    return python
+
+
+def _execute(module: ModuleType) -> None:
+    """Run a template's file; its prints go to standard error, since a command's output is for its own words."""
+    importlib.invalidate_caches()
+    code = compile(Path(str(module.__file__)).read_bytes(), str(module.__file__), "exec", dont_inherit=True)
+    with redirect_stdout(sys.stderr):
+        exec(code, module.__dict__)

@@ -16,8 +16,8 @@ def alternatives(unknown: str, known: Sequence[str], also: Sequence[str] = ()) -
         also: Other names of the same things, which may be meant but are not listed.
     """
     names = [*known, *also]
-    near = difflib.get_close_matches(unknown, names, n=1, cutoff=CUTOFF)
-    near = near or [name for name in names if name.casefold() == unknown.casefold()]
+    near = [name for name in names if name.casefold() == unknown.casefold()]
+    near = near or difflib.get_close_matches(unknown, names, n=1, cutoff=CUTOFF)
     return f"did you mean '{near[0]}'?" if near else f"there are: {listed(known)}"
 
 

@@ -14,33 +14,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tuner.errors import UsageError
+from tuner.columns import Indices, apply_rule
 from tuner.layers import ConvLayer
-from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate, Parameter
-from tuner.values import Values
-
-Indices = npt.NDArray[np.uint8]
-
-
-class Columns(Values):
-    """Parameter columns gathered on demand from the choice indices of many configurations."""
-
-    __slots__ = ("_rows", "_tables")
-
-    def __init__(self, rows: Indices, parameters: Sequence[Parameter]) -> None:
-        self._rows = rows
-        self._tables: dict[str, tuple[int, npt.NDArray[np.generic]]] = {}
-        for column, parameter in enumerate(parameters):
-            parts = [parameter.parts(choice) for choice in parameter.choices]
-            for name in parts[0]:
-                self._tables[name] = column, np.array([part[name] for part in parts])
-
-    def __getattr__(self, name: str) -> npt.NDArray[np.generic]:
-        try:
-            column, table = self._tables[name]
-        except KeyError:
-            raise AttributeError(name) from None
-        return table[self._rows[:, column]]
+from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,39 +70,28 @@ class TemplateSpace:
 
 
 def enumerate_template(template: KernelTemplate, layer: ConvLayer, limits: DeviceLimits) -> TemplateSpace:
-    """Enumerate the valid configurations of one template, in lexicographic order of its choices."""
+    """Enumerate the valid configurations of one template, in lexicographic order of its choices.
+
+    Raises:
+        UsageError: A constraint fails, or says neither yes nor no; names it and the template's line.
+    """
     rows: Indices = np.zeros((1, 0), dtype=np.uint8)
     waiting = list(template.constraints)
     dropped: dict[str, int] = {}
-    for count, parameter in enumerate(template.parameters, start=1):
+    for parameter in template.parameters:
         choices = np.arange(len(parameter.choices), dtype=np.uint8)
         rows = np.hstack([np.repeat(rows, len(choices), axis=0), np.tile(choices, len(rows))[:, None]])
-        waiting_still: list[Constraint] = []
-        for rule in waiting:
-            keep = _apply(rule, rows, template.parameters[:count], layer, limits)
-            if keep is None:
-                waiting_still.append(rule)
-                continue
-            dropped[rule.name] = dropped.get(rule.name, 0) + int(len(rows) - np.count_nonzero(keep))
-            rows = rows[keep]
-        waiting = waiting_still
-    if waiting:
-        raise UsageError(
-            f"template {template.name}: constraint '{waiting[0].name}' reads an undeclared parameter; declare it"
-        )
+        for last in (False, True) if rows.shape[1] == len(template.parameters) else (False,):
+            waiting_still: list[Constraint] = []
+            for rule in waiting:
+                keep = apply_rule(rule, rows, template, (layer, limits), last)
+                if keep is None:
+                    waiting_still.append(rule)
+                    continue
+                dropped[rule.name] = dropped.get(rule.name, 0) + int(len(rows) - np.count_nonzero(keep))
+                rows = rows[keep]
+            waiting = waiting_still
     return TemplateSpace(template=template, layer=layer, limits=limits, rows=rows, dropped=dropped)
-
-
-def _apply(
-    rule: Constraint, rows: Indices, parameters: Sequence[Parameter], layer: ConvLayer, limits: DeviceLimits
-) -> npt.NDArray[np.bool_] | None:
-    """Evaluate a rule on all rows, or return None while a parameter it reads is not there yet."""
-    try:
-        rule.holds(Columns(rows[:1], parameters), layer, limits)  # in vain most times: one row tells
-    except AttributeError:
-        return None
-    holds = rule.holds(Columns(rows, parameters), layer, limits)
-    return np.broadcast_to(np.asarray(holds, dtype=bool), (len(rows),))
 
 
 @dataclass(frozen=True, kw_only=True)

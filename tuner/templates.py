@@ -16,10 +16,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from operator import index
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import UsageError
+from tuner.calling import Broken, Home, called, line_of, shortened
+from tuner.errors import Infeasible, UsageError
 from tuner.layers import ConvLayer
 from tuner.sources import with_includes
 from tuner.values import Values
@@ -28,7 +30,9 @@ Choice = int | str
 Dialect = str
 CUDA: Dialect = "cuda"
 OPENCL: Dialect = "opencl"
+MOST_BLOCKS = 2**31 - 1  # along one dimension, on any device
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_TEMPLATE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SHAPE = re.compile(r"(\d+)x(\d+)")
 
 
@@ -59,11 +63,39 @@ class DeviceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes."""
+    """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes.
+
+    Raises:
+        UsageError: Not three whole numbers each; the message says what was given.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("grid", "block"):
+            given = getattr(self, name)
+            sizes = tuple(_whole(size) for size in given) if isinstance(given, tuple | list) else ()
+            if len(sizes) != 3 or None in sizes:
+                raise UsageError(
+                    f"{name}={shortened(given)} is not three whole numbers below 2^31; write {name}=(a // b, 1, 1)"
+                )
+            object.__setattr__(self, name, sizes)
+        if (shared := _whole(self.shared_bytes)) is None or shared < 0:
+            raise UsageError(f"shared_bytes={shortened(self.shared_bytes)} is no number of bytes; give a whole number")
+        object.__setattr__(self, "shared_bytes", shared)
+
+
+def _whole(value: object) -> int | None:
+    """Return a Python or NumPy integer as an int, None for anything else and for what no device counts to."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    try:
+        number = index(value)
+    except TypeError:  # an array
+        return None
+    return number if abs(number) <= MOST_BLOCKS else None
 
 
 Predicate = Callable[[Any, ConvLayer, DeviceLimits], Any]
@@ -121,6 +153,10 @@ class Constraint:
     holds: Predicate
     reason: str
 
+    def __post_init__(self) -> None:
+        if not callable(self.holds):
+            raise UsageError(f"constraint '{self.name}': no function; write lambda p, layer, limits: ...")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
@@ -169,6 +205,7 @@ class KernelTemplate:
         dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
         figures: ``figures(p, layer)``: by name, positive sizes (or columns of them) that follow from a configuration
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
+        home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
     """
 
     name: str
@@ -180,8 +217,10 @@ class KernelTemplate:
     baselines: tuple[Baseline, ...] = ()
     dialects: tuple[Dialect, ...] = (CUDA, OPENCL)
     figures: Derivation | None = None
+    home: Home | None = None
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         names = [parameter.name for parameter in self.parameters]
         if not names:
             raise UsageError(f"template {self.name}: no parameters; declare at least one")
@@ -189,6 +228,27 @@ class KernelTemplate:
             raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}; keep one")
         for baseline in self.baselines:
             self.configuration(baseline.values)
+
+    def _check_kinds(self) -> None:
+        """Refuse what Python would take and a run would stumble over much later."""
+        if not isinstance(self.name, str) or not _TEMPLATE_NAME.fullmatch(self.name):
+            raise UsageError(f"template name {shortened(self.name)}: give letters, digits, '_', '-' and '.' alone")
+        for field, kind in (("parameters", Parameter), ("constraints", Constraint), ("baselines", Baseline)):
+            given = getattr(self, field)
+            if not isinstance(given, tuple | list) or not all(isinstance(each, kind) for each in given):
+                raise UsageError(
+                    f"template {self.name}: {field} are {shortened(given)}; give a tuple: ({kind.__name__}(...),)"
+                )
+            object.__setattr__(self, field, tuple(given))
+        if not isinstance(self.source, str):
+            raise UsageError(f"template {self.name}: source is {shortened(self.source)}; write read_source(__file__)")
+        for field in ("launch", "figures"):
+            if not callable(getattr(self, field)) and (field == "launch" or self.figures is not None):
+                raise UsageError(f"template {self.name}: {field} is no function; write lambda p, layer: ...")
+        if not isinstance(self.dialects, tuple) or not self.dialects or set(self.dialects) - {CUDA, OPENCL}:
+            raise UsageError(
+                f"template {self.name}: dialects={shortened(self.dialects)}; write (CUDA,) or (CUDA, OPENCL)"
+            )
 
     def configuration(self, values: Mapping[str, Choice]) -> Configuration:
         """Complete ``values`` with first choices.
@@ -224,12 +284,42 @@ class KernelTemplate:
         return Values(merged)
 
     def violated(self, configuration: Configuration, layer: ConvLayer, limits: DeviceLimits) -> Constraint | None:
-        """Return the first constraint that does not hold, or None for a valid configuration."""
+        """Return the first constraint that does not hold, or None for a valid configuration.
+
+        Raises:
+            UsageError: One of them fails.
+        """
         values = self.values_of(configuration)
-        return next((rule for rule in self.constraints if not rule.holds(values, layer, limits)), None)
+        return next((rule for rule in self.constraints if not self.holds(rule, values, layer, limits)), None)
+
+    def holds(self, rule: Constraint, values: Values, layer: ConvLayer, limits: DeviceLimits) -> Any:
+        """Return what a constraint says of scalars or of columns.
+
+        Raises:
+            UsageError: It fails; names the rule, what it does not find, and the template's line.
+        """
+        try:
+            return called(self.home, rule.holds, values, layer, limits)
+        except Broken as error:
+            raise UsageError(
+                f"template {self.name}: {error.where}: constraint '{rule.name}' fails: {error.why}"
+            ) from None
 
     def launch_of(self, configuration: Configuration, layer: ConvLayer) -> Launch:
-        return self.launch(self.values_of(configuration), layer)
+        """Return the geometry of a configuration.
+
+        Raises:
+            Infeasible: The template's ``launch`` fails for it, or gives none; names the template's line.
+        """
+        try:
+            launch = called(self.home, self.launch, self.values_of(configuration), layer)
+        except Broken as error:
+            raise Infeasible(f"{error.where}: launch fails: {error.why}") from None
+        if not isinstance(launch, Launch):
+            raise Infeasible(
+                f"{line_of(self.launch)}: launch gives {shortened(launch)}; return Launch(grid=(...), block=(...))"
+            )
+        return launch
 
     @property
     def digest(self) -> str:

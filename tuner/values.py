@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -21,4 +21,8 @@ class Values:
         try:
             return self._values[name]
         except KeyError:
-            raise AttributeError(name) from None
+            raise AttributeError(name, name=name, obj=self) from None
+
+    def names(self) -> Sequence[str]:
+        """Return what there is to read."""
+        return list(self._values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tuner.errors import Infeasible
 from tuner.layers import ConvLayer
 from tuner.templates import Configuration, KernelTemplate, Launch
 
@@ -63,7 +64,10 @@ def find_geometry(template: KernelTemplate, configuration: Configuration, layer:
     """Find the rules, and check them at batches small and large and at the layer's own."""
     launch = template.launch_of(configuration, layer)
     probes = sorted({*_PROBES, layer.B, layer.B + 1})
-    launches = {B: template.launch_of(configuration, layer.with_batch(B)) for B in probes}
+    try:
+        launches = {B: template.launch_of(configuration, layer.with_batch(B)) for B in probes}
+    except Infeasible:  # of some batches there is no launch
+        return Geometry(launch, None)
     if any((one.block, one.shared_bytes) != (launch.block, launch.shared_bytes) for one in launches.values()):
         return Geometry(launch, None)
     x, y, z = (_find_rule({B: one.grid[axis] for B, one in launches.items()}) for axis in range(3))

@@ -9,10 +9,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tuner.calling import Broken, called, line_of, shortened
+from tuner.columns import Columns
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
 from tuner.search.features import Feature, Floats, pairwise
-from tuner.space import Columns
 from tuner.templates import KernelTemplate
 from tuner.values import Values
 
@@ -67,17 +68,28 @@ class Figures:
 
 
 def logarithms(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[str, Floats]:
-    """Return the logarithm (base 2) of each figure that a template has, shape (n,) each.
+    """Return the logarithm (base 2) of each figure that a template has, shape (n,) each; NaN where it has none.
 
     Args:
         rows: Shape (n, parameters): choice indices.
 
     Raises:
-        UsageError: The template's figures cannot be computed, or one is not a positive number.
+        UsageError: The template's figures fail, or one is a positive number for no configuration.
     """
     starts = range(0, len(rows), CHUNK) if template.figures else ()
     parts = [_some(template, layer, rows[start : start + CHUNK]) for start in starts]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def without_figure(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> list[str]:
+    """Return a line for each figure that some configurations lack: searched all the same, it tells nothing of them."""
+    lacking = {name: np.count_nonzero(np.isnan(each)) for name, each in logarithms(template, layer, rows).items()}
+    return [
+        f"template {template.name}: figure '{name}' is no positive number for {count:,} of {len(rows):,} "
+        "configurations; for those the search does without it"
+        for name, count in lacking.items()
+        if count
+    ]
 
 
 class _Once(dict[str, Any]):
@@ -94,13 +106,28 @@ class _Once(dict[str, Any]):
 
 def _some(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[str, Floats]:
     assert template.figures is not None
+    columns = Columns(rows, template.parameters)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        try:
+            figures = called(template.home, template.figures, Values(_Once(columns)), layer)
+        except Broken as error:
+            raise UsageError(f"template {template.name}: its figures fail; {error}") from None
+        if not isinstance(figures, Mapping):
+            raise UsageError(
+                f"template {template.name}: {line_of(template.figures)}: its figures are {shortened(figures)}; "
+                'return a dictionary such as {"waste": p.THREADS / layer.y_size}'
+            )
+        return {name: _logarithm(template, name, each, len(rows)) for name, each in figures.items()}
+
+
+def _logarithm(template: KernelTemplate, name: str, figure: Any, count: int) -> Floats:
     try:
-        figures = template.figures(Values(_Once(Columns(rows, template.parameters))), layer)
-        values = {name: np.broadcast_to(np.asarray(each, dtype=float), len(rows)) for name, each in figures.items()}
-    except Exception as error:
-        raise UsageError(f"template {template.name}: its figures fail; {type(error).__name__}: {error}") from None
-    for name, column in values.items():
-        wrong = column[~(np.isfinite(column) & (column > 0))]
-        if len(wrong):
-            raise UsageError(f"template {template.name}: figure '{name}' is {wrong[0]:g}; give positive numbers alone")
-    return {name: np.log2(column) for name, column in values.items()}
+        column = np.broadcast_to(np.asarray(figure, dtype=float), count)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"template {template.name}: its figures fail; {type(error).__name__}: '{name}' is {shortened(figure)}"
+        ) from None
+    good = np.isfinite(column) & (column > 0)
+    if count and not good.any():
+        raise UsageError(f"template {template.name}: figure '{name}' is {column[0]:g}; give positive numbers alone")
+    return np.log2(np.where(good, column, np.nan))

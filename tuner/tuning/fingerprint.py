@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from tuner.errors import Infeasible
 from tuner.layers import ConvLayer
 from tuner.protocol import BenchFacts, BenchSpec
 from tuner.render import prelude
@@ -18,12 +19,19 @@ def fingerprint(template: KernelTemplate, configuration: Configuration, spec: Be
 
     Values are hashed by name, so that adding or reordering a parameter's choices leaves the other results valid.
     """
-    launch = template.launch_of(configuration, spec.layer)
     return _hash(
         [template.source, sorted(configuration.values)],
-        [launch.grid, launch.block, launch.shared_bytes],
+        _geometry(template, configuration, spec.layer),
         _surroundings(spec, facts),
     )
+
+
+def _geometry(template: KernelTemplate, configuration: Configuration, layer: ConvLayer) -> list[object]:
+    try:
+        launch = template.launch_of(configuration, layer)
+    except Infeasible as error:
+        return [str(error)]
+    return [launch.grid, launch.block, launch.shared_bytes]
 
 
 def study_key(space: Space, spec: BenchSpec, facts: BenchFacts) -> StudyKey:
@@ -35,9 +43,15 @@ def study_key(space: Space, spec: BenchSpec, facts: BenchFacts) -> StudyKey:
         device_model=facts.environment.model,
         precision=spec.precision,
         protocol=spec.protocol.version,
-        space_digest=_hash(space.digest, [part.template.source for part in space.parts], _surroundings(spec, facts)),
+        space_digest=_hash(space.digest, _sources(space), _surroundings(spec, facts)),
         templates=tuple(part.template.name for part in space.parts),
     )
+
+
+def _sources(space: Space) -> list[str]:
+    """Return the text of each template; of a user's own its Python too, since an edited launch measures anew."""
+    templates = [part.template for part in space.parts]
+    return [each.source for each in templates] + [each.home.text for each in templates if each.home]
 
 
 def _surroundings(spec: BenchSpec, facts: BenchFacts) -> list[object]:

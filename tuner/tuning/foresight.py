@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tuner.errors import Infeasible
 from tuner.results import Result
 from tuner.search.candidates import Candidates
 from tuner.search.resources import Demand, demand_of, register_limit, resident_warps
 from tuner.space import Space
-from tuner.templates import CUDA
+from tuner.templates import CUDA, Configuration, DeviceLimits, Launch
 
 SPILLED_BYTES = 128
 LEAST_WARPS = 4
@@ -146,12 +147,20 @@ class Foresight:
             yield _Forecast(2**mean, IDLE if idle else SPILLS if spills else "")
 
     def _limit(self, index: int) -> int:
-        part, row = self._space.locate(index)
-        configuration = part.configuration(row)
-        return register_limit(configuration, part.template.launch_of(configuration, self._space.layer), part.limits)
+        configuration, launch, limits = self._launch(index)
+        return register_limit(configuration, launch, limits) if launch else limits.registers
 
     def _warps(self, index: int, demand: float) -> int:
+        configuration, launch, limits = self._launch(index)
+        if launch is None:
+            return LEAST_WARPS
+        return resident_warps(launch, min(demand, register_limit(configuration, launch, limits)), limits)
+
+    def _launch(self, index: int) -> tuple[Configuration, Launch | None, DeviceLimits]:
+        """Return a row's configuration and launch; None where the template has none, which is not foreseen here."""
         part, row = self._space.locate(index)
         configuration = part.configuration(row)
-        launch = part.template.launch_of(configuration, self._space.layer)
-        return resident_warps(launch, min(demand, register_limit(configuration, launch, part.limits)), part.limits)
+        try:
+            return configuration, part.template.launch_of(configuration, self._space.layer), part.limits
+        except Infeasible:
+            return configuration, None, part.limits

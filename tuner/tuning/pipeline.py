@@ -9,6 +9,7 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
+from tuner.errors import Infeasible
 from tuner.protocol import BenchFacts, confirmations
 from tuner.render import Rendered, render
 from tuner.space import Space
@@ -21,6 +22,7 @@ from tuner.tuning.supply import Supply
 
 POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
+NOT_RENDERED = Rendered(source="", launch=Launch(grid=(0, 0, 0), block=(0, 0, 0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +76,23 @@ class Pipeline:
         self.pending += [self.candidate(configuration, baseline) for configuration, baseline in taken]
 
     def candidate(self, configuration: Configuration, baseline: str) -> Candidate:
-        """Render a configuration and submit it to the compilers."""
+        """Render a configuration and submit it to the compilers; its future tells if either fails."""
         template, layer = self._space.template(configuration.template), self._options.layer
-        rendered = render(template, configuration, layer, self._facts.limits.dialect)
+        future: Future[Compiled] = Future()
+        try:
+            rendered = render(template, configuration, layer, self._facts.limits.dialect)
+            confirm = confirmations(template, configuration, layer)
+            future = self.compiler.submit(rendered.source)
+        except Infeasible as error:  # the template's Python fails for this one: its outcome, as the compiler's would be
+            rendered, confirm = NOT_RENDERED, ()
+            future.set_exception(error)
         return Candidate(
             configuration=configuration,
             baseline=baseline,
             rendered=rendered,
-            confirm=confirmations(template, configuration, layer),
+            confirm=confirm,
             fingerprint=fingerprint(template, configuration, self._options.spec, self._facts),
-            future=self.compiler.submit(rendered.source),
+            future=future,
         )
 
     def ready(self, interrupt: Interrupt) -> list[Candidate]:

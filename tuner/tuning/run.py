@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from tuner.agreement import Agreement
 from tuner.conditions import warnings
 from tuner.drift import as_of_now
-from tuner.errors import Rejected
+from tuner.errors import Rejected, TunerError
 from tuner.protocol import Task, Verdict
 from tuner.results import Result
 from tuner.search.ahead import Ahead
@@ -82,6 +83,10 @@ class Run:
                 best = settle(self) if reason != "interrupted" else settle(self, heats=0)
             agreement = self._agreement(best)
             self.handle.note()
+        except BaseException:
+            with suppress(TunerError):  # what is claimed is free again, where the store still answers
+                self.pipeline.give_back()
+            raise
         finally:
             self.pipeline.close()
             self.sampler.close()

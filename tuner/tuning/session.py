@@ -13,6 +13,7 @@ from tuner.tuning.donors import find_donor
 from tuner.tuning.fingerprint import study_key
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Observer, Report
+from tuner.tuning.python_first import try_python
 from tuner.tuning.run import Run
 from tuner.worker import Worker
 
@@ -38,11 +39,13 @@ def tune(options: RunOptions, observer: Observer) -> Report:
                 "--template or --device"
             )
         searched = options.only.of(space)
+        lacking = [line for part in searched.parts if part.template.home for line in try_python(part)]
         with Store.open(options.storage) as store:
             donor = find_donor(store, study_key(space, options.spec, worker.facts), searched, options)
             handle, news = open_study(store, space, options, worker.facts)
             if options.only:
                 news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
+            news += lacking
             if donor:
                 news.append(str(donor))
             for line in news:
