@@ -317,7 +317,8 @@ def test_winner_that_is_wrong_now_ends_the_comparison(tmp_path, monkeypatch, fau
         handle = there.find_study(report.progress.study)
         copy = here.study(handle.key, handle.environment, (template,))
         broken = template.configuration({"FAULT": fault})
-        copy.record(replace(handle.results()[0], configuration=broken, confirmed=True))
+        copy.record(replace(handle.results()[0], configuration=broken, confirmed=True, settled=1.0))
+        copy.set_winner(broken)
     asked = CompareOptions(layer=LAYER, device="cpu", storage=url, templates=(template,))
     with pytest.raises(TunerError, match=outcome):
         compare(asked, lambda line: None)

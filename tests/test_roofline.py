@@ -28,6 +28,7 @@ from tuner.render import block_defines, prelude
 from tuner.results import Measurement
 from tuner.roofline import exact_enough, least_roof, operands_of, products_of, roof
 from tuner.storage import Store
+from tuner.storage.models import SCHEMA_VERSION
 from tuner.templates import CUDA, Configuration, Launch
 from tuner.tuning import Progress, RunOptions
 from tuner.tuning.floor_stop import near_floor
@@ -159,7 +160,7 @@ def test_trials_of_a_store_of_version_one_are_read_and_added_to(tmp_path):
         handle.record(toy_ok(2))
         assert store.find_study(handle.name).environment == CARD
     with sql(path) as db:
-        assert db.execute("select version from tuner_schema").fetchone() == (2,)
+        assert db.execute("select version from tuner_schema").fetchone() == (SCHEMA_VERSION,)
 
 
 def test_doctor_measures_ceilings_and_shows_them(capsys, tmp_path, monkeypatch):

@@ -107,18 +107,6 @@ def test_study_with_other_choices_is_refused(store: Store, handle: StudyHandle) 
         store.study(toy_key(), ENVIRONMENT, TEMPLATES[::-1])
 
 
-def test_best_is_fastest_full_and_confirmed(handle: StudyHandle) -> None:
-    handle.record_all([toy_ok(0, 3e-3), toy_ok(1, 2e-3), toy_ok(2, 1e-3, pruned=True), toy_failure(3, "crashed")])
-    assert handle.best() is None
-    handle.confirm(toy_configuration(0))
-    best, fastest = handle.best(), handle.best(confirmed_only=False)
-    assert best
-    assert best.confirmed
-    assert best.configuration == toy_configuration(0)
-    assert fastest
-    assert fastest.configuration == toy_configuration(1)
-
-
 def test_measuring_again_replaces_the_result_and_keeps_the_trial(store: Store, handle: StudyHandle) -> None:
     handle.record_all([toy_ok(0, 1e-3), toy_ok(1, 2e-3)])
     assert handle.record(dataclasses.replace(toy_ok(0, 5e-3), confirmed=True)) == 0
@@ -216,9 +204,14 @@ def test_studies_are_listed_with_counts(store: Store) -> None:
     first, second = store.studies()
     assert (first.name, second.name) == (conv1.name, conv2.name)
     assert (first.trials, first.ok, first.best, dict(first.failures)) == (2, 0, None, {"timed_out": 2})
-    assert (second.trials, second.ok, second.pruned, second.best) == (3, 2, 1, 2e-3)
+    assert (second.trials, second.ok, second.pruned, second.winner, second.best) == (3, 2, 1, None, None)
+    conv2.record(dataclasses.replace(toy_ok(5, 2e-3, confirmed=True), settled=1.0))
+    conv2.set_winner(toy_configuration(5))
+    (second,) = (each for each in store.studies() if each.name == conv2.name)
+    assert (second.winner, second.best, second.template) == (3, pytest.approx(2e-3), "toy")
+    assert second.spread == pytest.approx(0.01, rel=0.5)
     assert dict(second.failures) == {"crashed": 1}
-    assert first.last_activity >= second.last_activity > second.created - 1
+    assert second.last_activity >= first.last_activity > first.created - 1
 
 
 def test_study_is_found_by_name_id_layer_and_prefix(store: Store) -> None:

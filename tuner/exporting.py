@@ -14,7 +14,7 @@ from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
 from tuner.reference import Precision
 from tuner.render import Rendered, render
 from tuner.results import Result
-from tuner.storage import Store, StudyHandle
+from tuner.storage import Champion, Store, StudyHandle
 from tuner.storage.notes import resume_command
 from tuner.templates import KernelTemplate
 from tuner.tuning.fingerprint import fingerprint
@@ -26,6 +26,7 @@ class Exported:
     """What was written, what the configuration did when it was run once more, and whether the device is slower now."""
 
     path: Path
+    trial: int
     result: Result
     verdict: Verdict
     change: str
@@ -46,7 +47,8 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
     """
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
-        best = verified_best(handle)
+        champion = verified_best(handle)
+        best = champion.result
         path = output or Path("studies") / header_name(handle.layer.name)
         if path.is_dir():
             raise UsageError(f"header {path} is a folder; give a file, such as {path / header_name(handle.layer.name)}")
@@ -55,21 +57,26 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
             _refuse_stale(handle, best, template, worker)
             verdict = _run_again(best, template, handle, worker)
             change = change_since(best, handle.results(), worker.health())
-            winner = _winner(handle, best, template, worker, path)
+            winner = _winner(handle, champion, template, worker, path)
     write_header(path, render_header(winner))
-    return Exported(path=path, result=best, verdict=verdict, change=change)
+    return Exported(path=path, trial=champion.trial, result=best, verdict=verdict, change=change)
 
 
-def verified_best(handle: StudyHandle) -> Result:
+def verified_best(handle: StudyHandle) -> Champion:
     """Return the winner of a study.
 
     Raises:
-        UsageError: None of its trials was verified on second inputs and ragged batches.
+        UsageError: No finals have chosen one yet.
     """
-    best = handle.best()
-    if best is None:
-        raise UsageError(f"study '{handle.name}' has no verified trial to export; {command_of(handle)} makes one")
-    return best
+    champion = handle.champion()
+    if champion is None:
+        raise UsageError(f"study '{handle.name}': {no_winner(handle)}")
+    return champion
+
+
+def no_winner(handle: StudyHandle) -> str:
+    """Say that a study has no winner, and what settles it."""
+    return f"no verified winner yet; {command_of(handle)} goes on and settles it"
 
 
 def template_of(result: Result, templates: tuple[KernelTemplate, ...]) -> KernelTemplate:
@@ -143,10 +150,10 @@ def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, work
     return verdict
 
 
-def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
+def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
     from tuner.tuning.progress import naive_seconds
 
-    number = handle.trial_number(best.configuration)
+    best = champion.result
     naive = naive_seconds(handle.results())
     return Winner(
         result=best,
@@ -154,7 +161,7 @@ def _winner(handle: StudyHandle, best: Result, template: KernelTemplate, worker:
         environment=handle.environment_of(best.configuration),
         template=template,
         study=handle.name,
-        trial=-1 if number is None else number,
+        trial=champion.trial,
         command=command_of(handle),
         tolerance=worker.facts.tolerance,
         file=path.name,

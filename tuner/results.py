@@ -107,6 +107,9 @@ class Result:
         baseline: Name of the baseline this configuration is, or empty.
         reused: True when the measurement was taken over from an earlier study with the same fingerprint.
         confirmed: True once it also passed on second inputs and a ragged batch; only such a result is exported.
+        settled: When its heat of the finals began, in seconds since the epoch; 0 for a result of the search. Only a
+            result that is confirmed and settled may win.
+        searched: Seconds that the search had measured, of a result of the finals.
         started: Seconds since the epoch.
     """
 
@@ -121,11 +124,18 @@ class Result:
     baseline: str = ""
     reused: bool = False
     confirmed: bool = False
+    settled: float = 0.0
+    searched: float | None = None
     started: float = 0.0
 
     @property
     def ok(self) -> bool:
         return self.outcome == OK and self.measurement is not None
+
+    @property
+    def may_win(self) -> bool:
+        """Whether it was measured in the finals, in full, and is right on other inputs too."""
+        return self.ok and self.confirmed and self.settled > 0 and not (self.measurement and self.measurement.pruned)
 
     @property
     def seconds(self) -> float:

@@ -33,10 +33,16 @@ def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
         click.echo(f"no studies in {storage} yet; tune run --layer conv2 makes one")
         return
     rows = [
-        (study.name, str(study.trials), str(study.ok), milliseconds(study.best) if study.best else "-")
+        (
+            study.name,
+            str(study.trials),
+            str(study.ok),
+            "-" if study.winner is None else str(study.winner),
+            milliseconds(study.best) if study.best else "-",
+        )
         for study in studies
     ]
-    table("studies", ("study", "trials", "ok", "best ms"), rows, left=("study",))
+    table("studies", ("study", "trials", "ok", "winner", "best ms"), rows, left=("study",))
 
 
 def _markdown(handles: list[StudyHandle]) -> list[str]:
@@ -78,6 +84,7 @@ def _summary_json(study: StudySummary) -> dict[str, Any]:
         "ok": study.ok,
         "pruned": study.pruned,
         "failures": dict(study.failures),
+        "winner": study.winner,
         "best_ms": None if study.best is None else 1e3 * study.best,
         "created": study.created,
         "last_activity": study.last_activity,

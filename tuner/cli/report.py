@@ -14,8 +14,10 @@ from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plura
 from tuner.exporting import header_name
 from tuner.results import Resources, Result
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
+from tuner.tuning.finals import NOISY, noise_of
 from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
 
+UNSETTLED = "*: the winner; ?: reads as fast, but was not in the finals that chose it"
 COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "floor", "vs naive", "template")
 
 
@@ -46,11 +48,18 @@ def print_ending(report: Report) -> None:
 def _print_best(report: Report) -> None:
     progress = report.progress
     click.echo()
-    table("best", COLUMNS, [_row(standing, progress) for standing in report.best], left=("template",))
+    title = "best" if report.winner else "fastest so far"
+    rows = [_row(standing, report.winner, progress) for standing in report.best]
+    table(title, COLUMNS, rows, left=("template",))
     winner = report.best[0].result
     tied = [standing for standing in report.best if standing.tied and standing.result is not winner]
-    if tied:
-        click.echo(f"tie: {plural(len(tied), 'other')} within the noise; the simplest configuration is named first")
+    if tied and report.winner:
+        first = "the fastest median" if noise_of([winner]) > NOISY else "the simplest configuration"
+        click.echo(f"tie: {plural(len(tied), 'other')} within the noise; {first} is named first")
+    for line in filter(None, (legend([row[0] for row in rows]), *report.finals)):
+        echo_wrapped(line)
+    if not report.winner:
+        echo_wrapped("no verified winner yet; the same command goes on and settles it")
     given = " ".join(f"{name}={value}" for name, value in winner.configuration.values)
     click.echo()
     echo_wrapped(f"{winner.configuration.template}: {given}")
@@ -90,10 +99,22 @@ def floor_line(progress: Progress, result: Result) -> str:
     )
 
 
-def _row(standing: Standing, progress: Progress) -> tuple[str, ...]:
+def _row(standing: Standing, winner: Result | None, progress: Progress) -> tuple[str, ...]:
     result, number = standing.result, standing.number
-    mark = "=" if standing.tied else "*" if standing.winner else ""
-    return (f"{mark}{'-' if number is None else number}", *speed(result, progress), result.configuration.template)
+    sign = mark(result, winner, is_winner=standing.winner, tied=standing.tied)
+    return (f"{sign}{'-' if number is None else number}", *speed(result, progress), result.configuration.template)
+
+
+def mark(result: Result, winner: Result | None, *, is_winner: bool, tied: bool = False) -> str:
+    """Return what stands before a trial's number: * the winner, = a tie with it, ? one that only reads as fast."""
+    if is_winner:
+        return "*"
+    return "=" if tied else "?" if winner and result.seconds <= winner.seconds else ""
+
+
+def legend(trials: Sequence[str]) -> str:
+    """Explain a table's marks where one of them needs it."""
+    return UNSETTLED if any(trial.startswith("?") for trial in trials) else ""
 
 
 def speed(result: Result, progress: Progress) -> tuple[str, ...]:
@@ -149,6 +170,6 @@ def _print_next(report: Report, asked: RunOptions) -> None:
     study = shlex.quote(report.progress.study)
     click.echo("\nnext:")
     click.echo(f"  tune show {study}{'' if report.best else ' --failures'}{store}")
-    if report.winner and report.best[0].winner:
+    if report.winner:
         click.echo(f"  tune export --study {study} -o {header_name(asked.layer.name)}{store}")
     click.echo(f"  tune dashboard{store}")

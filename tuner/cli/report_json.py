@@ -27,6 +27,8 @@ def report_json(report: Report) -> dict[str, Any]:
         "floor_ms": None if progress.floor is None else 1e3 * progress.floor.seconds,
         "wall": None if progress.floor is None else progress.floor.wall,
         "naive_ms": None if progress.naive is None else 1e3 * progress.naive,
+        "winner": report.best[0].number if report.winner else None,
+        "finals": list(report.finals),
         "best": [
             {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, progress)}
             for each in report.best
@@ -60,6 +62,8 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
         "outcome": result.outcome,
         "baseline": result.baseline or None,
         "confirmed": result.confirmed,
+        "settled": bool(result.settled),
+        "search_ms": None if result.searched is None else 1e3 * result.searched,
         "reused": result.reused,
         "max_error": result.max_error,
         "registers": result.resources.registers,

@@ -67,34 +67,50 @@ def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Resu
     from tuner.cli.report_json import result_json
 
     numbered = [{"trial": number, **result_json(each, progress)} for number, each in results.items()]
-    return {"study": handle.name, "layer": progress.layer.name, "outcomes": handle.counts(), "trials": numbered}
+    champion = handle.champion()
+    return {
+        "study": handle.name,
+        "layer": progress.layer.name,
+        "outcomes": handle.counts(),
+        "winner": champion.trial if champion else None,
+        "trials": numbered,
+    }
 
 
 def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Result], top: int) -> None:
-    from tuner.cli.report import COLUMNS, floor_line, resources_line, speed
+    from tuner.cli.report import COLUMNS, floor_line, legend, mark, resources_line, speed
     from tuner.cli.text import echo_wrapped, table
     from tuner.conditions import warnings
+    from tuner.exporting import no_winner
 
     machine = handle.environment
     click.echo(f"{handle.name}: {progress.layer.describe()}")
     click.echo(f"{machine.model}, {machine.driver}")
     counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
     click.echo(f"{len(results)} trials: {counts or 'none yet'}\n")
-    ranked = sorted(((each.seconds, number, each) for number, each in results.items() if each.ok))[:top]
+    champion = handle.champion()
+    won = champion.trial if champion else None
+    ranked = sorted((number != won, each.seconds, number, each) for number, each in results.items() if each.ok)[:top]
     rows = [
-        (str(number), *speed(each, progress), f"{each.configuration.template} {each.baseline}".strip())
-        for _, number, each in ranked
+        (
+            mark(each, champion.result if champion else None, is_winner=number == won) + str(number),
+            *speed(each, progress),
+            f"{each.configuration.template} {each.baseline}".strip(),
+        )
+        for _, _, number, each in ranked
     ]
-    table("best trials", COLUMNS, rows, left=("template",))
-    best = handle.best()
-    if best:
-        click.echo("\nwinner, verified on second inputs and ragged batches:")
+    table("best trials" if champion else "fastest trials", COLUMNS, rows, left=("template",))
+    if line := legend([row[0] for row in rows]):
+        click.echo(line)
+    if champion:
+        best = champion.result
+        click.echo(f"\nwinner: trial {won}, verified on second inputs and ragged batches:")
         echo_wrapped(str(best.configuration))
         for line in (resources_line(best.resources), floor_line(progress, best)):
             echo_wrapped(line)
         _show_conditions(best)
     else:
-        click.echo("\nno verified winner yet; run the study to its end")
+        echo_wrapped(f"\n{no_winner(handle)}")
     for line in warnings(results.values()):
         click.echo(line)
 
@@ -135,12 +151,13 @@ def best(study: str, storage: str, as_json: bool) -> None:
 
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
-        found = verified_best(handle)
+        champion = verified_best(handle)
         progress = stored_progress(handle, handle.results())
+    found = champion.result
     if as_json:
-        print_json({"study": handle.name, **result_json(found, progress)})
+        print_json({"study": handle.name, "trial": champion.trial, **result_json(found, progress)})
         return
-    click.echo(f"{handle.name}: {milliseconds(found.seconds)} ms +- {spread(found)}")
+    click.echo(f"{handle.name}: trial {champion.trial}, {milliseconds(found.seconds)} ms +- {spread(found)}")
     echo_wrapped(str(found.configuration))
     _show_conditions(found)
 
@@ -157,7 +174,8 @@ def export(study: str, output: Path | None, **rest: Any) -> None:
 
     done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]))
     now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
-    click.echo(f"measured {milliseconds(done.result.seconds)} ms, run once more: verified, {now} ms")
+    then = milliseconds(done.result.seconds)
+    click.echo(f"trial {done.trial}: measured {then} ms, run once more: verified, {now} ms")
     if done.change:
         click.echo(done.change)
     click.echo(f"wrote {done.path}")

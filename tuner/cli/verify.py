@@ -31,7 +31,8 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
     """
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
-        best, spec = verified_best(handle), spec_of(handle)
+        champion, spec = verified_best(handle), spec_of(handle)
+    best = champion.result
     if not has_network(spec.layer):
         raise UsageError(
             f"study '{handle.name}': a layer of your own has no network to classify with; give a named one"
@@ -44,9 +45,9 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
     if agreement is None:
         raise TunerError(f"study '{handle.name}': its winner failed when run once more; tune replay says how")
     if as_json:
-        print_json(asdict(agreement))
+        print_json({"study": handle.name, "trial": champion.trial, **asdict(agreement)})
     else:
-        click.echo(f"{handle.name}: {best.configuration.template}")
+        click.echo(f"{handle.name}: trial {champion.trial}, {best.configuration.template}")
         click.echo(str(agreement))
 
 

@@ -22,7 +22,7 @@ class Found:
     """A verified configuration of a study."""
 
     study: str
-    trial: int | None
+    trial: int
     model: str
     result: Result
 
@@ -42,7 +42,9 @@ def study_named(text: str, storage: str) -> StudyHandle:
 
 
 def best_found(asked: CompareOptions) -> list[Found]:
-    """Return the verified winners of every study of this layer, batch, precision and kind of device, fastest first.
+    """Return the verified winners of every study of this layer, batch, precision and kind of device, the newest first.
+
+    The newest study of a layer is the one that every other command means by the layer's name.
 
     Raises:
         TunerError: There is none; names the ``tune run`` that makes one.
@@ -52,13 +54,13 @@ def best_found(asked: CompareOptions) -> list[Found]:
     path = find_location(asked.storage).path
     if path is None or path.exists():
         with Store.open(asked.storage, create=False) as store:
-            for summary in store.studies():
+            for summary in sorted(store.studies(), key=lambda each: each.created, reverse=True):
                 if asked.study in (None, summary.name) and _is_asked(summary.key, asked):
                     found += _winner(store.find_study(summary.name), asked.templates)
     if not found:
         wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
-        raise TunerError(f"{asked.storage} has no verified trial of {name} to compare; {wanted} makes one")
-    return sorted(found, key=lambda each: each.result.seconds)
+        raise TunerError(f"{asked.storage} has no verified winner of {name} to compare; {wanted} makes one")
+    return found
 
 
 def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:
@@ -76,11 +78,10 @@ def _kind(device: str, stored: str) -> str:
 
 
 def _winner(handle: StudyHandle, templates: tuple[KernelTemplate, ...]) -> list[Found]:
-    best = handle.best()
-    if best is None or not any(_fits(best.configuration, template) for template in templates):
+    champion = handle.champion()
+    if champion is None or not any(_fits(champion.result.configuration, template) for template in templates):
         return []
-    number = handle.trial_number(best.configuration)
-    return [Found(study=handle.name, trial=number, model=handle.key.device_model, result=best)]
+    return [Found(study=handle.name, trial=champion.trial, model=handle.key.device_model, result=champion.result)]
 
 
 def _fits(configuration: Configuration, template: KernelTemplate) -> bool:
@@ -95,7 +96,7 @@ def _fits(configuration: Configuration, template: KernelTemplate) -> bool:
 
 
 def fittest(found: list[Found], environment: Environment) -> Found:
-    """Return the fastest that was measured on this model, else the fastest of any."""
+    """Return the first that was measured on this model, else the first of any."""
     return next((each for each in found if each.model == environment.model), found[0])
 
 

@@ -5,6 +5,18 @@ from tuner.storage.location import DEFAULT_URL, foresee
 from tuner.storage.store import Store
 from tuner.storage.study import StudyHandle
 from tuner.storage.summaries import StudySummary
+from tuner.storage.winner import Champion
 from tuner.storage.writer import Writer
 
-__all__ = ["COMPILE", "DEFAULT_URL", "LAUNCH", "Claim", "Store", "StudyHandle", "StudySummary", "Writer", "foresee"]
+__all__ = [
+    "COMPILE",
+    "DEFAULT_URL",
+    "LAUNCH",
+    "Champion",
+    "Claim",
+    "Store",
+    "StudyHandle",
+    "StudySummary",
+    "Writer",
+    "foresee",
+]

@@ -10,7 +10,7 @@ from optuna.storages._rdb import models as optuna_models
 from sqlalchemy import ForeignKey, Index, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _OPTUNA_STUDY = optuna_models.StudyModel.__table__.c.study_id
 _OPTUNA_TRIAL = optuna_models.TrialModel.__table__.c.trial_id
@@ -77,7 +77,7 @@ class StudyRow(Base):
     templates: Mapped[str] = mapped_column(Text)  # JSON array of names
     distributions: Mapped[str] = mapped_column(Text)  # JSON object: parameter to its array of choices
     winner: Mapped[str | None] = mapped_column(Text, default=None)  # key of the configuration that won the last finals
-    settled: Mapped[float | None] = mapped_column(default=None)  # when; results finished later were not in them
+    settled: Mapped[float | None] = mapped_column(default=None)  # when
     created: Mapped[float]
 
 
@@ -118,6 +118,8 @@ class ResultRow(Base):
     baseline: Mapped[str]
     reused: Mapped[bool]
     confirmed: Mapped[bool]
+    settled: Mapped[float | None] = mapped_column(default=None)  # when its heat of the finals began; none: in no finals
+    searched: Mapped[float | None] = mapped_column(default=None)  # seconds by the search, before the finals
     suspect: Mapped[bool] = mapped_column(default=False)  # in flight when its process died; not tried again since
     interrupted: Mapped[int] = mapped_column(default=0)  # how many times that happened
     started: Mapped[float]

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
 
 from tuner.layers import ConvLayer
-from tuner.results import Environment, Result, StudyKey
+from tuner.results import Environment, StudyKey
 from tuner.storage.rows import layer_of
+from tuner.storage.winner import Champion
 
 _SYSTEM = models.StudySystemAttributeModel.__table__
 _USER = models.StudyUserAttributeModel.__table__
@@ -73,8 +74,8 @@ def run_command(layer: ConvLayer, device: str, precision: str) -> str:
     return f"tune run --layer {named} --device {device} --batch {layer.B}{wanted}"
 
 
-def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Result | None) -> str:
-    """Write the note: what is measured, how to read the trials, how to go on, and the best so far."""
+def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Champion | None) -> str:
+    """Write the note: what is measured, how to read the trials, how to go on, and the winner or the fastest so far."""
     done = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "none yet"
     return "\n".join(
         (
@@ -82,11 +83,12 @@ def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], 
             "",
             f"The fastest correct configuration of a convolution kernel: {layer_of(key).describe()}, {key.precision}.",
             "",
-            f"- **Best so far:** {_best(key, best)}",
+            f"- **Winner:** {_best(key, best)}",
             f"- **Trials:** {done}",
             f"- **Value:** median milliseconds of one launch over all {key.shape[0]:,} images, by device events",
             "- **States:** Complete is correct and fully measured; Pruned is correct and clearly slower, so sampling "
-            "stopped early; Failed says why in the attribute `outcome`",
+            "stopped early, or reads as fast as the winner and is not, as the attribute `apart` says; Failed says why "
+            "in the attribute `outcome`",
             f"- **Device:** {environment.device}, {environment.model}, driver {environment.driver}, "
             f"{environment.toolkit}, {environment.arch}",
             f"- **Templates:** {', '.join(key.templates)}; measurement protocol {key.protocol}",
@@ -97,13 +99,14 @@ def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], 
     )
 
 
-def _best(key: StudyKey, best: Result | None) -> str:
-    if best is None or best.measurement is None:
+def _best(key: StudyKey, best: Champion | None) -> str:
+    if best is None or best.result.measurement is None:
         return "none yet"
-    low, high = best.measurement.interval
-    gflops = layer_of(key).flop / best.seconds / 1e9
-    proof = "confirmed" if best.confirmed else "not yet confirmed on second inputs"
+    low, high = best.result.measurement.interval
+    gflops = layer_of(key).flop / best.result.seconds / 1e9
+    proof = "confirmed" if best.result.may_win else "not verified yet"
     return (
-        f"{best.seconds * 1e3:.4g} ms ({low * 1e3:.4g} to {high * 1e3:.4g}, {gflops:,.0f} GFLOP/s, {proof}): "
-        f"`{best.configuration}`"
+        f"{'' if best.result.may_win else 'none yet; the fastest so far is '}trial {best.trial}: "
+        f"{best.result.seconds * 1e3:.4g} ms ({low * 1e3:.4g} to {high * 1e3:.4g}, {gflops:,.0f} GFLOP/s, {proof}): "
+        f"`{best.result.configuration}`"
     )

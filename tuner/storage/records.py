@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from tuner.drift import FEWEST, speed_change
 from tuner.errors import Crashed
 from tuner.results import OK, Environment, Result
 from tuner.storage.claims import LAUNCH, Claim, held
-from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow, StudyRow, table
-from tuner.storage.rows import configuration_text, result_columns, result_of
+from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow, table
+from tuner.storage.rows import configuration_text, result_columns
 from tuner.storage.trials import TrialWriter, new_id
 
 INTERRUPTED = "the process that had this configuration on the device died before it could record a result"
@@ -102,37 +101,6 @@ def _add_details(connection: Connection, result_id: int, result: Result) -> None
         connection.execute(_ADD_SAMPLES, {"result_id": result_id, "seconds": samples})
     if result.text:
         connection.execute(_ADD_FAILURE, {"result_id": result_id, "text": result.text})
-
-
-def select_results() -> Select[ResultRow, str, str]:
-    """Select what ``rows.result_of`` takes: row, samples, failure text."""
-    return (
-        select(ResultRow, SampleRow.seconds, FailureRow.text)
-        .outerjoin(SampleRow, SampleRow.result_id == ResultRow.id)
-        .outerjoin(FailureRow, FailureRow.result_id == ResultRow.id)
-    )
-
-
-def best_of(session: Session, study_id: int, confirmed_only: bool) -> Result | None:
-    """Return the winner of the last finals, or what was measured faster since; without finals, the fastest.
-
-    What came since is compared by its ratio to the canary, where the canary has moved.
-    """
-    query = select_results().where(
-        ResultRow.study_id == study_id, ResultRow.outcome == OK, ~ResultRow.pruned, ResultRow.median.is_not(None)
-    )
-    if confirmed_only:
-        query = query.where(ResultRow.confirmed)
-    study = session.get_one(StudyRow, study_id)
-    winner = session.execute(query.where(ResultRow.key == study.winner)).first() if study.winner else None
-    if winner:
-        since = ResultRow.study_id == study_id, ResultRow.finished > study.settled
-        canaries = [canary for canary in session.scalars(select(ResultRow.canary).where(*since)) if canary]
-        then = [winner[0].canary] * FEWEST if winner[0].canary else []  # it is a median of nine already
-        change = speed_change(then, canaries)
-        query = query.where(ResultRow.finished > study.settled, ResultRow.median < change * (winner[0].median or 0.0))
-    found = session.execute(query.order_by(ResultRow.median, ResultRow.number).limit(1)).first() or winner
-    return result_of(*found) if found else None
 
 
 def counts_of(session: Session, study_id: int) -> dict[str, int]:

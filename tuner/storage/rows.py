@@ -7,10 +7,12 @@ import json
 import time
 from dataclasses import astuple
 
+from sqlalchemy import Select, select
+
 from tuner.errors import OUTCOMES, UsageError
 from tuner.layers import ConvLayer
 from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey, Telemetry
-from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow
+from tuner.storage.models import EnvironmentRow, FailureRow, ResultRow, SampleRow, StudyRow
 from tuner.templates import Choice, Configuration, KernelTemplate
 
 Choices = dict[str, tuple[Choice, ...]]
@@ -45,6 +47,8 @@ def result_columns(result: Result) -> dict[str, object]:
         "baseline": result.baseline,
         "reused": result.reused,
         "confirmed": result.confirmed,
+        "settled": result.settled or None,
+        "searched": result.searched,
         "max_error": result.max_error,
         "started": result.started,
         "finished": time.time(),
@@ -78,6 +82,15 @@ def _measurement_columns(measurement: Measurement | None) -> dict[str, object]:
     }
 
 
+def select_results() -> Select[ResultRow, str, str]:
+    """Select what ``result_of`` takes: row, samples, failure text."""
+    return (
+        select(ResultRow, SampleRow.seconds, FailureRow.text)
+        .outerjoin(SampleRow, SampleRow.result_id == ResultRow.id)
+        .outerjoin(FailureRow, FailureRow.result_id == ResultRow.id)
+    )
+
+
 def result_of(row: ResultRow, samples: str | None, failure: str | None) -> Result:
     return Result(
         configuration=configuration_of(row.template, row.configuration),
@@ -97,6 +110,8 @@ def result_of(row: ResultRow, samples: str | None, failure: str | None) -> Resul
         baseline=row.baseline,
         reused=row.reused,
         confirmed=row.confirmed,
+        settled=row.settled or 0.0,
+        searched=row.searched,
         started=row.started,
     )
 

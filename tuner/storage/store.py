@@ -33,6 +33,7 @@ from tuner.storage.rows import (
 )
 from tuner.storage.study import StudyHandle
 from tuner.storage.summaries import StudySummary, summary_of, tallies_of
+from tuner.storage.winner import winners
 from tuner.templates import KernelTemplate
 
 _METRIC_NAMES = "study:metric_names"  # where Optuna keeps the names of a study's values
@@ -130,8 +131,8 @@ class Store:
         """List all studies, the last used first."""
         with self.database.reading() as session:
             rows = list(session.scalars(select(StudyRow)))
-            tallies = tallies_of(session)
-        summaries = [summary_of(row, tallies.get(row.id, [])) for row in rows]
+            tallies, won = tallies_of(session), winners(session)
+        summaries = [summary_of(row, tallies.get(row.id, []), won.get(row.id)) for row in rows]
         return sorted(summaries, key=lambda summary: summary.last_activity, reverse=True)
 
     def stale_claims(self) -> list[Claim]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy.orm import Session
 
 from tuner.layers import ConvLayer
 from tuner.results import Environment, Result, StudyKey
@@ -15,9 +16,18 @@ from tuner.storage import notes
 from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, finished, held, select_claims, take
 from tuner.storage.database import Database
 from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow, table
-from tuner.storage.records import Recorder, best_of, counts_of, select_results
-from tuner.storage.rows import Choices, check_result, configuration_of, environment_of, layer_of, result_of
-from tuner.storage.trials import TrialWriter, set_confirmed
+from tuner.storage.records import Recorder, counts_of
+from tuner.storage.rows import (
+    Choices,
+    check_result,
+    configuration_of,
+    environment_of,
+    layer_of,
+    result_of,
+    select_results,
+)
+from tuner.storage.trials import TrialWriter
+from tuner.storage.winner import Champion, champion_of, fastest_of, tell_apart, touches_winner
 from tuner.templates import Configuration
 
 _MARK = update(table(ClaimRow)).where(
@@ -122,16 +132,10 @@ class StudyHandle:
             check_result(result)
         with self.database.writing() as connection:
             connection.scalar(_LOCK, {"study": self.id})
-            return [self.recorder.store(connection, result) for result in results]
-
-    def confirm(self, configuration: Configuration) -> None:
-        """Note that a result also held on second inputs and a ragged batch; only such a result is exported."""
-        ours = (ResultRow.study_id == self.id, ResultRow.key == configuration.key)
-        with self.database.writing() as connection:
-            connection.execute(update(ResultRow).where(*ours).values(confirmed=True))
-            trial_id = connection.scalar(select(ResultRow.trial_id).where(*ours))
-            if trial_id is not None:
-                set_confirmed(connection, trial_id)
+            numbers = [self.recorder.store(connection, result) for result in results]
+            if touches_winner(connection, self.id, results):
+                tell_apart(connection, self.id, self.optuna_id)
+            return numbers
 
     def results(self) -> list[Result]:
         """Return every result, in the order of its trial's number."""
@@ -144,15 +148,22 @@ class StudyHandle:
             return {row.number: result_of(row, samples, failure) for row, samples, failure in found}
 
     def set_winner(self, configuration: Configuration) -> None:
-        """Note which configuration won the finals: the fastest, or the simplest of those tied with it."""
-        with self.database.writing() as connection:
+        """Note which configuration won the finals, in the study, in its note and in Optuna's table at once."""
+        with self.database.writing() as connection, Session(connection) as session:
             ours = update(StudyRow).where(StudyRow.id == self.id)
             connection.execute(ours.values(winner=configuration.key, settled=time.time()))
+            tell_apart(connection, self.id, self.optuna_id)
+            notes.write_note(connection, self.optuna_id, self._usual_note(session))
 
-    def best(self, confirmed_only: bool = True) -> Result | None:
-        """Return the winner of the last finals, unless something faster was measured since; None without results."""
+    def champion(self) -> Champion | None:
+        """Return the winner with its trial's number: what every command names; None while no finals have chosen one."""
         with self.database.reading() as session:
-            return best_of(session, self.id, confirmed_only)
+            return champion_of(session, self.id)
+
+    def best(self) -> Result | None:
+        """Return the winner's result; None while no finals have chosen one."""
+        champion = self.champion()
+        return champion.result if champion else None
 
     def counts(self) -> dict[str, int]:
         """Return how many results there are of each outcome, ``ok`` first."""
@@ -183,10 +194,14 @@ class StudyHandle:
             more: What to append to it.
         """
         if text is None:
-            best = self.best() or self.best(confirmed_only=False)
-            text = notes.explain(self.key, self.environment, self.counts(), best)
+            with self.database.reading() as session:
+                text = self._usual_note(session)
         with self.database.writing() as connection:
             notes.write_note(connection, self.optuna_id, text + (more and f"\n{more}"))
+
+    def _usual_note(self, session: Session) -> str:
+        counts, champion = counts_of(session, self.id), champion_of(session, self.id)
+        return notes.explain(self.key, self.environment, counts, champion or fastest_of(session, self.id))
 
     def read_note(self) -> str:
         with self.database.reading() as session:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from tuner.results import OK, StudyKey
 from tuner.storage.models import ResultRow, StudyRow
 from tuner.storage.rows import key_of
+from tuner.storage.winner import Won
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,10 @@ class StudySummary:
         id: Optuna's id of the study, as the dashboard shows it.
         ok: Correct configurations, the pruned ones included.
         failures: Failed trials by outcome.
-        best: Median seconds of the fastest fully measured configuration, or None.
+        winner: The verified winner's trial; None while no finals have chosen one.
+        best: Its median seconds.
+        spread: Half the 95% interval of these, relative to them.
+        template: Its template.
         last_activity: When the newest result was recorded, or the study was made; seconds since the epoch.
     """
 
@@ -32,7 +36,10 @@ class StudySummary:
     ok: int
     pruned: int
     failures: Mapping[str, int]
+    winner: int | None
     best: float | None
+    spread: float | None
+    template: str | None
     created: float
     last_activity: float
 
@@ -44,19 +51,16 @@ class Tally:
     outcome: str
     count: int
     pruned: int
-    best: float | None
     last: float
 
 
 def tallies_of(session: Session) -> dict[int, list[Tally]]:
     """Count all studies' results by outcome in one statement."""
-    full = case((~ResultRow.pruned, ResultRow.median))
     query = select(
         ResultRow.study_id,
         ResultRow.outcome,
         func.count(),
         func.sum(case((ResultRow.pruned, 1), else_=0)),
-        func.min(full),
         func.max(ResultRow.finished),
     ).group_by(ResultRow.study_id, ResultRow.outcome)
     tallies: dict[int, list[Tally]] = {}
@@ -65,7 +69,7 @@ def tallies_of(session: Session) -> dict[int, list[Tally]]:
     return tallies
 
 
-def summary_of(row: StudyRow, tallies: list[Tally]) -> StudySummary:
+def summary_of(row: StudyRow, tallies: list[Tally], won: Won | None) -> StudySummary:
     passed = [tally for tally in tallies if tally.outcome == OK]
     return StudySummary(
         id=row.optuna_id,
@@ -75,7 +79,10 @@ def summary_of(row: StudyRow, tallies: list[Tally]) -> StudySummary:
         ok=sum(tally.count for tally in passed),
         pruned=sum(tally.pruned for tally in passed),
         failures={tally.outcome: tally.count for tally in tallies if tally.outcome != OK},
-        best=next((tally.best for tally in passed), None),
+        winner=won.trial if won else None,
+        best=won.seconds if won else None,
+        spread=won.spread if won else None,
+        template=won.template if won else None,
         created=row.created,
         last_activity=max([row.created, *(tally.last for tally in tallies)]),
     )

@@ -1,14 +1,18 @@
-"""Bring an older store's tables up to date: every column added since can be empty, so nothing is rewritten."""
+"""Bring an older store's tables up to date: every column added since can be empty, so no result is rewritten."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, inspect, update
+from sqlalchemy import Connection, inspect, select, update
 
-from tuner.storage.models import SCHEMA_VERSION, Base, SchemaRow, table
+from tuner.storage.models import SCHEMA_VERSION, Base, ResultRow, SchemaRow, StudyRow, table
+from tuner.storage.winner import tell_apart
+
+SETTLED = 3  # the version that notes which results were in the finals
 
 
 def upgrade(connection: Connection) -> None:
     """Add the columns that are missing, in one transaction; another process may have been first."""
+    before = connection.scalar(select(table(SchemaRow).c.version))
     looked = inspect(connection)
     for wanted in Base.metadata.sorted_tables:
         if not looked.has_table(wanted.name):
@@ -18,4 +22,15 @@ def upgrade(connection: Connection) -> None:
             if column.name not in there:
                 kind = column.type.compile(connection.dialect)
                 connection.exec_driver_sql(f"ALTER TABLE {wanted.name} ADD COLUMN {column.name} {kind}")
+    if before is not None and before < SETTLED:
+        _keep_winners(connection)
     connection.execute(update(table(SchemaRow)).values(version=SCHEMA_VERSION))
+
+
+def _keep_winners(connection: Connection) -> None:
+    """Note that the winners of earlier finals were in them, and let Optuna name the same."""
+    studies, results = table(StudyRow), table(ResultRow)
+    for study in connection.execute(select(studies).where(studies.c.winner.is_not(None))).all():
+        won = (results.c.study_id == study.id, results.c.key == study.winner)
+        connection.execute(update(results).where(*won).values(settled=study.settled or study.created))
+        tell_apart(connection, study.id, study.optuna_id)

@@ -29,7 +29,7 @@ def carry_over(store: Store, handle: StudyHandle, space: Space, spec: BenchSpec,
         valid = [each for each in results if _valid(each, space, spec, facts) and each.configuration.key not in taken]
         taken |= {each.configuration.key for each in valid}
         if valid:
-            handle.record_all([replace(each, reused=True) for each in valid])
+            handle.record_all([replace(each, reused=True, settled=0.0, searched=None) for each in valid])
         if valid or begins:
             news.append(
                 f"study '{sibling.name}' was made for other templates, choices or tools: "

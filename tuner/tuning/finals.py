@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tuner.protocol import Verdict
 from tuner.results import Measurement, Result
 from tuner.templates import KernelTemplate
 
 FINALISTS = 5
 ROUNDS = range(7, 31)  # fewest and most of a heat
 SECONDS = 2.5  # of a heat, beyond its fewest rounds
+LONGER = 3  # times the rounds and the seconds, where the noise is above NOISY
 NOISE = 0.01  # medians closer than this are a tie, however tight their intervals
+NOISY = 0.05  # half a median's interval beyond which a tie says nothing of two configurations
 MOST_HEATS = 3
-
-Heat = Callable[[Sequence[Result]], list[tuple[float, ...] | Verdict]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +41,37 @@ def indistinguishable(fastest: Measurement, other: Measurement) -> bool:
     return Measurement(samples=ratios).interval[0] <= 1 + NOISE
 
 
+def noise_of(results: Sequence[Result]) -> float:
+    """Return half the interval of the fastest one's median, relative to it; 0 without any."""
+    fastest = min((each for each in results if each.ok), key=lambda result: result.seconds, default=None)
+    return fastest.measurement.spread if fastest and fastest.measurement else 0.0
+
+
 def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Settled:
-    """Order results: the winner (the simplest of those tied with the fastest), the others tied, the rest by median."""
+    """Order results of the finals: the winner (the simplest of those tied with the fastest), the rest by median.
+
+    Only results of the fastest one's own heat can tie with it. Where the noise is above ``NOISY`` nearly everything is
+    within it, so that the simplest would win by no merit of its own: the fastest median does.
+    """
     by_time = sorted(results, key=lambda result: result.seconds)
     if not by_time or by_time[0].measurement is None:
         return Settled(ranking=tuple(by_time), tied=frozenset())
-    fastest = by_time[0].measurement
-    tied = [each for each in by_time if each.measurement and indistinguishable(fastest, each.measurement)]
-    winner = min(tied, key=lambda result: (simplicity(result), result.seconds))
+    best, fastest = by_time[0], by_time[0].measurement
+    beside = [each for each in by_time if each.measurement and each.settled == best.settled]
+    tied = [each for each in beside if each.measurement and indistinguishable(fastest, each.measurement)]
+    winner = best if fastest.spread > NOISY else min(tied, key=lambda result: (simplicity(result), result.seconds))
     ranking = (winner, *(each for each in by_time if each is not winner))
     keys = frozenset(each.configuration.key for each in tied) if len(tied) > 1 else frozenset[str]()
     return Settled(ranking=ranking, tied=keys)
 
 
-def finalists(results: Sequence[Result], settled: frozenset[str]) -> list[Result]:
-    """Return the results to measure (again): the fastest, until all of the best five were in the finals."""
-    ok = sorted((result for result in results if result.ok), key=lambda result: result.seconds)[:FINALISTS]
-    return ok if any(result.configuration.key not in settled for result in ok) else []
+def finalists(results: Sequence[Result], settled: frozenset[str], champion: str = "") -> list[Result]:
+    """Return the results to measure (again): the best five and the winner so far, until all of them were.
+
+    Args:
+        settled: Keys of those that were in these finals.
+        champion: The key of the earlier finals' winner, which defends its place.
+    """
+    ok = sorted((result for result in results if result.ok), key=lambda result: result.seconds)
+    chosen = ok[:FINALISTS] + [each for each in ok[FINALISTS:] if each.configuration.key == champion]
+    return chosen if any(each.configuration.key not in settled for each in chosen) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.errors import Rejected
@@ -12,57 +12,90 @@ from tuner.protocol import Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.finals import FINALISTS, MOST_HEATS, ROUNDS, SECONDS, complexity, finalists, rank
 from tuner.tuning.progress import Standing
+from tuner.tuning.unheld import unheld
 
 if TYPE_CHECKING:
+    from tuner.storage import Champion
     from tuner.tuning.run import Run
 
 
+@dataclass(slots=True)
+class _Finals:
+    """What the finals of one run have done so far.
+
+    Attributes:
+        before: Seconds by key, of those that were in them, before they were.
+        absent: Keys of those that do not compile any more.
+        tied: Keys of those within the noise of the winner.
+    """
+
+    before: dict[str, float] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    tied: frozenset[str] = frozenset()
+
+
 def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
-    """Return the best five, the winner first; with ``heats=0`` as measured in the search."""
-    started = time.monotonic()
-    settled: frozenset[str] = frozenset()
+    """Hold the finals and return the best five, the winner first; with ``heats=0`` as an earlier run settled it."""
+    started, finals = time.monotonic(), _Finals()
+    champion = run.handle.champion()
+    if champion:  # another run's, perhaps
+        run.ledger.results.setdefault(champion.result.configuration.key, champion.result)
     for _ in range(heats):
-        chosen = finalists(list(run.ledger.results.values()), settled)
-        if not chosen or not _heat(run, chosen):
+        held = frozenset(finals.before)
+        best = champion.result.configuration.key if champion else ""
+        entering = [each for key, each in run.ledger.results.items() if key not in finals.absent]
+        chosen = finalists(entering, held, best)
+        if not chosen or not _heat(run, chosen, finals):
             break
-        settled |= {result.configuration.key for result in chosen}
     run.writer.flush()
+    champion = _elect(run, finals)
     run.costs.finals = time.monotonic() - started
-    return _standings(run, settled)
+    return _standings(run, champion, finals.tied)
 
 
-def _standings(run: Run, settled: frozenset[str]) -> tuple[Standing, ...]:
-    ok = sorted((each for each in run.ledger.results.values() if each.ok), key=lambda result: result.seconds)[
-        :FINALISTS
-    ]
-    end = rank(ok, lambda result: complexity(run.space.template(result.configuration.template), result))
-    if not settled:
-        end = replace(end, ranking=tuple(ok), tied=frozenset())
-    elif end.ranking:
-        run.handle.set_winner(end.ranking[0].configuration)
-    return tuple(
-        Standing(
-            result=result,
-            number=run.handle.trial_number(result.configuration),
-            winner=place == 0 and bool(settled),
-            tied=result.configuration.key in end.tied,
-        )
-        for place, result in enumerate(end.ranking)
+def _elect(run: Run, finals: _Finals) -> Champion | None:
+    """Let the store know who won, and say who did not hold; return the winner as every command names it."""
+    entered = [run.ledger.results[key] for key in finals.before]
+    end = rank(
+        [each for each in entered if each.may_win],
+        lambda result: complexity(run.space.template(result.configuration.template), result),
     )
+    finals.tied = end.tied
+    if end.ranking:
+        run.handle.set_winner(end.ranking[0].configuration)
+    numbers = {each.configuration.key: run.handle.trial_number(each.configuration) or 0 for each in entered}
+    winner = end.ranking[0] if end.ranking else None
+    run.finals = tuple(unheld(finals.before, entered, winner, lambda result: numbers[result.configuration.key]))
+    return run.handle.champion()
 
 
-def _heat(run: Run, chosen: Sequence[Result]) -> bool:
+def _standings(run: Run, champion: Champion | None, tied: frozenset[str]) -> tuple[Standing, ...]:
+    """Return the winner, if there is one, and the fastest others."""
+    best = champion.result.configuration.key if champion else ""
+    others = [each for key, each in run.ledger.results.items() if each.ok and key != best]
+    others = sorted(others, key=lambda result: result.seconds)[: FINALISTS - bool(champion)]
+    numbered = [(each, run.handle.trial_number(each.configuration)) for each in others]
+    standings = tuple(
+        Standing(result=each, number=number, tied=each.configuration.key in tied) for each, number in numbered
+    )
+    if champion is None:
+        return standings
+    return (Standing(result=champion.result, number=champion.trial, winner=True, tied=best in tied), *standings)
+
+
+def _heat(run: Run, chosen: Sequence[Result], finals: _Finals) -> bool:
     """Measure ``chosen`` interleaved and take their new results in; False when the worker could not."""
-    tasks = [task for result in chosen if (task := task_of(run, result)) is not None]
-    if len(tasks) != len(chosen):
-        return False
+    tasks = {result.configuration.key: task for result in chosen if (task := task_of(run, result)) is not None}
+    finals.absent |= {result.configuration.key for result in chosen} - tasks.keys()
+    chosen = [result for result in chosen if result.configuration.key in tasks]
     canary, begun = run.health.canary(), time.time()
-    ends = run.worker.finals(tasks, ROUNDS, SECONDS)
+    ends = run.worker.finals(list(tasks.values()), ROUNDS, SECONDS) if tasks else []
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")
         return False
     for result, end in zip(chosen, ends, strict=True):
-        run.take_in(replace(_after(result, end, canary), started=begun))
+        finals.before.setdefault(result.configuration.key, result.seconds)
+        run.take_in(replace(_after(result, end, canary, begun), started=begun))
     return True
 
 
@@ -76,9 +109,10 @@ def task_of(run: Run, result: Result) -> Task | None:
     return run.task(candidate, compiled.binary)
 
 
-def _after(result: Result, end: tuple[float, ...] | Verdict, canary: float | None) -> Result:
+def _after(result: Result, end: tuple[float, ...] | Verdict, canary: float | None, begun: float) -> Result:
     if isinstance(end, Verdict):
-        return replace(result, outcome=end.outcome, text=end.text, measurement=None, confirmed=False)
+        return replace(result, outcome=end.outcome, text=end.text, measurement=None, confirmed=False, settled=0.0)
     telemetry = result.measurement.telemetry if result.measurement else None
     measured = Measurement(samples=end, canary=canary, telemetry=telemetry or Telemetry())
-    return replace(result, measurement=measured, confirmed=True, reused=False)
+    searched = result.searched if result.settled else result.seconds
+    return replace(result, measurement=measured, confirmed=True, reused=False, settled=begun, searched=searched)

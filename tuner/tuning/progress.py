@@ -115,7 +115,7 @@ def stored_progress(handle: StudyHandle, results: Sequence[Result]) -> Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One line of the final tables: a result with its place."""
+    """One line of the final tables: a trial and its result, and whether that has won or ties with what has."""
 
     result: Result
     number: int | None
@@ -130,7 +130,8 @@ class Report:
     Attributes:
         reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``, ``gain``, ``floor``.
         stopped: Lines on why it stopped by itself, and what is left unexplored.
-        best: The five best, the winner first; those within the noise of it are ``tied``.
+        best: The winner, if there is one, and the fastest others; those within the noise of it are ``tied``.
+        finals: Lines on what did not hold in the finals.
         baselines: Every named baseline that was measured, in the templates' order.
         failed: Results that are not ``ok``: of this run, or of the whole study where it has no other.
         tolerance: The largest absolute error that a correct kernel may have at this precision.
@@ -149,10 +150,12 @@ class Report:
     agreement: Agreement | None = None
     foreseen: Foreseen = field(default_factory=Foreseen)
     stopped: tuple[str, ...] = ()
+    finals: tuple[str, ...] = ()
 
     @property
     def winner(self) -> Result | None:
-        return self.best[0].result if self.best else None
+        """The verified winner, as the store and every other command names it."""
+        return self.best[0].result if self.best and self.best[0].winner else None
 
 
 class Observer(Protocol):

@@ -60,6 +60,7 @@ class Run:
             reused=sum(result.reused for result in known),
         )
         self.ledger = Ledger(self.progress, known)
+        self.finals: tuple[str, ...] = ()
         self._finished: deque[Result] = deque()
         self._unshown: deque[Result] = deque()
 
@@ -102,6 +103,7 @@ class Run:
             health=(*self.health.lines, *warnings(self.ledger.new.values())),
             tolerance=self.facts.tolerance,
             agreement=agreement,
+            finals=self.finals,
             foreseen=self.foresight.foreseen,
             stopped=self.stopping.lines(self.ledger.results),
         )
