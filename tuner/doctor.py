@@ -67,13 +67,26 @@ def _opencl() -> list[Finding]:
         remedy = "pip install pocl-binary-distribution"
         return [Finding(subject="OpenCL", ok=False, found="no device", remedy=remedy)]
     return [
-        Finding(
-            subject=f"opencl:{number}",
-            ok=True,
-            found=f"{device.name.strip()}, {device.platform.name.strip()} {device.driver_version.strip()}",
-        )
-        for number, device in enumerate(found)
+        *_linker(),
+        *(
+            Finding(
+                subject=f"opencl:{number}",
+                ok=True,
+                found=f"{device.name.strip()}, {device.platform.name.strip()} {device.driver_version.strip()}",
+            )
+            for number, device in enumerate(found)
+        ),
     ]
+
+
+def _linker() -> list[Finding]:
+    from tuner.devices.linker import REMEDY, found_linker
+
+    path = found_linker()
+    if path:
+        return [Finding(subject="linker", ok=True, found=path)]
+    found = "none: PoCL needs one for each kernel on the CPU"
+    return [Finding(subject="linker", ok=False, found=found, remedy=REMEDY)]
 
 
 def _cuda() -> list[Finding]:

