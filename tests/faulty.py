@@ -32,6 +32,9 @@ OUTCOMES = {
     "slow_compile": "timed_out",
     "no_images": "infeasible",
     "too_much_shared": "out_of_resources",
+    "other_name": "compile_error",
+    "one_less": "compile_error",
+    "long_size": "compile_error",
 }
 
 SOURCE = """
@@ -51,9 +54,31 @@ __device__ int launches_word = 0;
 #endif
 #endif
 
-__global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBAL float *y, int B, int C, int H, int W,
-                             int M, int K)
+#if IS(OTHER_NAME)
+#define conv_forward another_name
+#endif
+#if IS(ONE_LESS) || IS(LONG_SIZE)
+#ifndef __OPENCL_VERSION__
+#error CUDA cannot tell what a kernel takes
+#endif
+#endif
+#if IS(LONG_SIZE)
+#define SIZE long
+#else
+#define SIZE int
+#endif
+#if IS(ONE_LESS)
+#define LAST
+#else
+#define LAST , int K
+#endif
+
+__global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBAL float *y, SIZE B, int C, int H, int W,
+                             int M LAST)
 {
+#if IS(ONE_LESS)
+    int K = 3;
+#endif
     int H_out = H - K + 1, W_out = W - K + 1, n = B * M * H_out * W_out;
     int i = blockIdx.x * blockDim.x + threadIdx.x;
 #if IS(TOO_MUCH_SHARED)

@@ -91,6 +91,7 @@ def test_failure_text_names_the_first_wrong_element(study):
     assert "never written" in results["half_written", 64].text
     assert "before y" in results["before_y", 64].text
     assert "after y" in results["after_y", 64].text
+    assert results["other_name", 64].text.startswith("there is no kernel 'conv_forward'")
 
 
 def test_values_of_sound_trials_are_finite_and_unharmed_after_faults(study):
@@ -143,6 +144,11 @@ def test_launch_may_take_as_long_as_the_trial():
     asked = {"layer": LAYER, "device": "cpu", "templates": (), "storage": "", "sampler": "grid"}
     assert RunOptions(**asked).spec.protocol.launch_floor == 2.0
     assert RunOptions(**asked, trial_timeout=15.0).spec.protocol.launch_floor == 15.0
+
+
+def test_layer_larger_than_the_memory_is_refused_before_anything_is_allocated(tmp_path):
+    with pytest.raises(UsageError, match=r"take .* GB, the device has"):
+        run(tmp_path, faulty("none"), layer=find_layer("C=100000,H=5,M=20000,K=5", batch=1))
 
 
 def test_layer_that_cannot_be_indexed_is_refused(tmp_path):

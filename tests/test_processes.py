@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tuner.processes import DIED, Processes
+from tuner.storage.processes import start_ticks
 
 
 def blocked_signals() -> set[int]:
@@ -49,23 +50,35 @@ def _sooner_or_later(processes: Processes) -> int:
     raise AssertionError("no process came back")
 
 
-def test_killing_the_keeper_ends_its_processes_without_a_word(tmp_path: Path):
+def parent_and_child() -> tuple[int, int]:
+    """Start what stands for a compiler's own child; return the ids of this process and of that one."""
+    return os.getpid(), subprocess.Popen(["sleep", "600"]).pid
+
+
+def test_killing_the_keeper_ends_its_processes_and_theirs_without_a_word(tmp_path: Path):
     """What Python's resource tracker says of such a death is no concern of whoever sits at the terminal."""
     script = tmp_path / "keeper.py"
     script.write_text(
-        "import os, signal, time\n"
+        "import os, signal, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from test_processes import parent_and_child\n"
         "from tuner.processes import Processes\n"
         "processes = Processes(1)\n"
-        "print(processes.schedule(os.getpid, limit=60.0).result(), flush=True)\n"
+        "print(*processes.schedule(parent_and_child, limit=60.0).result(), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL
     assert done.stderr == ""
     deadline = time.monotonic() + 120
-    while Path(f"/proc/{int(done.stdout)}").exists():
-        assert time.monotonic() < deadline, "the process outlived its keeper"
-        time.sleep(0.05)
+    for each in done.stdout.split():
+        while _runs(int(each)):
+            assert time.monotonic() < deadline, "the process outlived its keeper"
+            time.sleep(0.05)
+
+
+def _runs(process: int) -> bool:
+    return bool(start_ticks(process))
 
 
 SCRIPT = """

@@ -38,7 +38,7 @@ class Bench:
         layer: Its batch is the largest that will be run.
 
     Raises:
-        UsageError: y has more elements than can be indexed.
+        UsageError: y has more elements than can be indexed, or x, w and y are more than the device's memory.
         OutOfResources: The buffers do not fit the device.
     """
 
@@ -48,6 +48,7 @@ class Bench:
                 f"layer {layer.name}: y has {layer.y_size:,} elements, limit {MAX_ELEMENTS:,}; "
                 + ("lower --batch" if layer.B > 1 else "give smaller sizes")
             )
+        _check_fits(layer, device.memory_bytes)
         self.device, self.layer = device, layer
         self._binary = _compile_bench(device)
         self._kernels: dict[str, Kernel] = {}
@@ -161,6 +162,23 @@ class Bench:
 def sizes(layer: ConvLayer) -> tuple[np.int32, ...]:
     """Return the run-time sizes every convolution kernel takes after x, w and y: B, C, H, W, M, K."""
     return tuple(np.int32(getattr(layer, size)) for size in ("B", "C", "H", "W", "M", "K"))
+
+
+def _check_fits(layer: ConvLayer, memory_bytes: int) -> None:
+    """Refuse a layer whose x, w, y and reference output are more than a device's memory, before anything is allocated.
+
+    A host that promises more memory than it has would kill this process later, without a word.
+
+    Raises:
+        UsageError: Names what is needed and what there is.
+    """
+    x, w = layer.B * layer.C * layer.H * layer.W, layer.M * layer.reduction
+    needed = FLOAT_BYTES * (x + w + 2 * layer.y_size)
+    if needed > memory_bytes:
+        raise UsageError(
+            f"layer {layer.name}: x, w, y and the reference's y take {needed / 1e9:,.1f} GB, the device has "
+            f"{memory_bytes / 1e9:,.1f}; " + ("lower --batch" if layer.B > 1 else "give smaller sizes")
+        )
 
 
 def confirm_reference(bench: Bench, x: Buffer, w: Array, expected: Buffer, tolerance: float) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from tuner.cache import CompileCache, binary_key
-from tuner.errors import CompileError, Rejected, TimedOut
+from tuner.errors import CompileError, Rejected, TimedOut, Unforeseen
 from tuner.processes import DIED, Processes
 from tuner.results import Environment
 
@@ -48,9 +48,13 @@ class Compiler:
 
     def submit(self, source: str) -> Future[Compiled]:
         """Return the future binary of ``source``; read it with :meth:`result`."""
-        binary = self.cache.get(binary_key(self._environment, source))
+        ready: Future[Compiled] = Future()
+        try:
+            binary = self.cache.get(binary_key(self._environment, source))
+        except UnicodeError as error:
+            ready.set_exception(CompileError(f"the source cannot be written as UTF-8: {error}"))
+            return ready
         if binary is not None:
-            ready: Future[Compiled] = Future()
             spilled = _read_spills(self.cache, self._environment, source)
             ready.set_result(Compiled(binary=binary, seconds=0.0, spill_bytes=spilled))
             return ready
@@ -68,6 +72,8 @@ class Compiler:
             return future.result()
         except FutureTimeout:
             raise _too_long(self.limit) from None
+        except Unforeseen as error:
+            raise CompileError(f"the compiler failed: {error}", error.trace) from None
         except DIED as error:
             raise CompileError(f"the compiler's process died: {error}") from None
 

@@ -33,6 +33,21 @@ class DeviceError(TunerError):
     """The device or its driver failed outside any one configuration."""
 
 
+class Unforeseen(TunerError):
+    """A library or driver failed in a way of its own; the message is the first line of what it said.
+
+    Attributes:
+        trace: Its traceback; empty where there is none.
+    """
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[type[Unforeseen], tuple[str, str]]:
+        return type(self), (str(self), self.trace)
+
+
 class Rejected(TunerError):
     """A configuration that did not become a measurement.
 

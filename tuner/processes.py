@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
+from tuner import border
+from tuner.belonging import Setting, begin
+from tuner.errors import TunerError
+from tuner.scratch import Scratch
 from tuner.spawning import WITHOUT_MAIN
-from tuner.workshop import begin
 
 T = TypeVar("T")
 QUIET = "ignore:resource_tracker:UserWarning"  # it would complain in the terminal of a run that was killed
 DIED = (ProcessExpired, BrokenProcessPool)
+OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 
 
 class Processes:
@@ -34,12 +36,21 @@ class Processes:
         number: Processes.
         log: Name of the file in ``folder`` that gets their messages; None to drop them.
         nice: By how much they give way to other processes.
+
+    Raises:
+        TunerError: There is no room for a folder, or the system allows no process or semaphore; one line.
     """
 
     def __init__(self, number: int, log: str | None = None, nice: int = 0) -> None:
-        self._number, self._log, self._nice = number, log, nice
-        self._scratch = tempfile.TemporaryDirectory(prefix="tuner-", ignore_cleanup_errors=True)
-        self.folder = Path(self._scratch.name)
+        self._number = number
+        self._scratch = Scratch()
+        self.folder = self._scratch.folder
+        self._setting = Setting(
+            log=str(self.folder / log) if log else os.devnull,
+            scratch=str(self.folder),
+            nice=nice,
+            keeper=os.getpid(),
+        )
         self._pool = self._fresh()
 
     def _fresh(self) -> ProcessPool:
@@ -47,27 +58,49 @@ class Processes:
             max_workers=self._number,
             context=WITHOUT_MAIN,
             initializer=begin,
-            initargs=(str(self.folder / self._log) if self._log else os.devnull, self._scratch.name, self._nice),
+            initargs=(self._setting,),
         )
 
     def schedule(self, function: Callable[..., T], *arguments: Any, limit: float) -> Future[T]:
         """Call ``function(*arguments)`` in one of the processes, which is killed after ``limit`` seconds.
 
-        The future raises TimeoutError then, and one of ``DIED`` when the process ends before the function does.
+        The future raises TimeoutError then, one of ``DIED`` when the process ends before the function does, and else
+        nothing but a TunerError: :class:`~tuner.errors.Unforeseen` where the function raised another kind.
         """
-        with _ctrl_c_blocked():
-            if not self._pool.active:  # it breaks when a process dies that has nothing to do
-                self._pool.stop()
-                self._pool.join()
-                self._pool = self._fresh()
-            future: Future[T] = self._pool.schedule(function, args=list(arguments), timeout=limit)
+        wanted: Future[T] = Future()
+        try:
+            answered = self._send(border.packed(function, arguments), limit)
+        except TunerError as error:
+            wanted.set_exception(error)
+        else:
+            answered.add_done_callback(lambda done: border.pass_on(done, wanted))
+        return wanted
+
+    def _send(self, payload: bytes, limit: float) -> Future[bytes]:
+        try:
+            with _ctrl_c_blocked():
+                if not self._pool.active:  # it breaks when a process dies that has nothing to do
+                    self._pool.stop()
+                    self._pool.join()
+                    self._pool = self._fresh()
+                future: Future[bytes] = self._pool.schedule(border.call, args=[payload], timeout=limit)
+        except OSError as error:
+            raise TunerError(
+                f"no process can be started ({error.strerror or error}); it takes a writable /dev/shm, free memory, "
+                "and processes and open files within ulimit -u and -n"
+            ) from error
         return future
 
     def close(self) -> None:
         """End the processes."""
         self._pool.stop()
         self._pool.join()
-        self._scratch.cleanup()
+        self._scratch.close()
+
+
+def killed_from_outside(error: BaseException) -> bool:
+    """Whether a process ended by a signal that nothing it runs sends itself: the system had no memory, or a user."""
+    return getattr(error, "exitcode", None) in OUTSIDE
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner import workshop
-from tuner.errors import Crashed, DeviceError, TimedOut, TunerError
+from tuner.errors import Crashed, DeviceError, TimedOut, TunerError, Unforeseen
 from tuner.processes import DIED, Processes
 from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
 
@@ -45,6 +45,8 @@ class Worker:
             self.facts: BenchFacts = self._call(workshop.facts, spec, limit=PREPARE_SECONDS)
         except DIED as error:
             raise DeviceError(f"device {spec.device}: {self._obituary(error)}".replace("\n", "; ")) from None
+        except Unforeseen as error:
+            raise DeviceError(f"device {spec.device}: {error}; see tune doctor") from error
         except FutureTimeout:
             raise DeviceError(
                 f"device {spec.device}: not ready after {PREPARE_SECONDS:.0f} s; see tune doctor"
@@ -88,8 +90,8 @@ class Worker:
         except DIED as error:
             verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error))
             self.restarts += 1
-        except (TunerError, MemoryError) as error:  # the bench itself could not be prepared
-            verdict = Verdict(outcome=Crashed.outcome, text=str(error))
+        except TunerError as error:  # the bench itself could not be prepared
+            verdict = Verdict(outcome=Crashed.outcome, text=str(error), lost=isinstance(error, Unforeseen))
         if verdict.lost:
             self.replace()
         return verdict
@@ -114,7 +116,7 @@ class Worker:
         self.restarts += 1
         try:
             self._call(os._exit, 1, limit=10.0)
-        except (*DIED, FutureTimeout):
+        except (*DIED, FutureTimeout, TunerError):
             return
 
     def finals(self, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.errors import Crashed, DeviceError, Rejected, TimedOut, WrongResult
+from tuner.border import ours
+from tuner.errors import Crashed, Rejected, TimedOut, Unforeseen, WrongResult
 from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
 
 if TYPE_CHECKING:
     from tuner.agreement import Agreement
 
-PR_SET_PDEATHSIG = 1
 CANARY_FLOP, HOST_CANARY_FLOP = 40e6, 2e6  # of the canary, by core of a device and of this machine: about 2 ms
 HEALTH_SAMPLES = 9
-
-
-def begin(log: str, scratch: str, nice: int) -> None:
-    """Set a worker process up: no Ctrl-C, gone when its parent is, its own process group, its messages in ``log``.
-
-    PoCL leaves files of every build behind; in a folder of this process in ``scratch`` they go when the run ends, and
-    no other process clears them away beneath it.
-    """
-    os.environ["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="pocl-", dir=scratch)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.setpgid(0, 0)
-    os.nice(nice)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(handle, 1)
-    os.dup2(handle, 2)
 
 
 class Workshop:
@@ -102,16 +82,18 @@ def evaluate(spec: BenchSpec, task: Task) -> Verdict:
     try:
         trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
         verdict = evaluate(trial, shop.second, shop.canaries(samples=1)[0])
-    except (Rejected, DeviceError) as error:
+    except Exception as error:  # a driver has errors of its own
         verdict = verdict_of(shop, error)
     return replace(verdict, seconds=time.monotonic() - started)
 
 
-def verdict_of(shop: Workshop, error: Rejected | DeviceError) -> Verdict:
+def verdict_of(shop: Workshop, error: Exception) -> Verdict:
     """Return the verdict on a configuration that failed, and whether this process is lost with it."""
-    if isinstance(error, DeviceError):
-        return Verdict(outcome=Crashed.outcome, text=str(error), lost=True)
-    return Verdict(outcome=error.outcome, text=error.whole, lost=_lost(shop, error))
+    failed = ours(error)
+    if isinstance(failed, Rejected):
+        return Verdict(outcome=failed.outcome, text=failed.whole, lost=_lost(shop, failed))
+    trace = f"\n{failed.trace}" if isinstance(failed, Unforeseen) and failed.trace else ""
+    return Verdict(outcome=Crashed.outcome, text=f"{failed}{trace}", lost=True)
 
 
 def finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:

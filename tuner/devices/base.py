@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tuner.errors import TimedOut
+from tuner.errors import CompileError, TimedOut
 from tuner.results import Environment, Resources, Telemetry
 from tuner.templates import DeviceLimits, Launch
 
+ARGUMENTS = "const float *x, const float *w, float *y, int B, int C, int H, int W, int M, int K"
 Buffer = Any
 Array = npt.NDArray[Any]
 
@@ -71,6 +72,17 @@ class Device(Protocol):
     def telemetry(self) -> Telemetry: ...
 
     def close(self) -> None: ...
+
+
+def no_entry(entry: str, there: str = "") -> CompileError:
+    """Return the error of a source without the kernel that is to be launched."""
+    has = f"the source has {there}" if there else "the source has none of that name"
+    return CompileError(f"there is no kernel '{entry}': {has}; declare __global__ void {entry}({ARGUMENTS})")
+
+
+def other_arguments(entry: str, why: str) -> CompileError:
+    """Return the error of a kernel that cannot be given what every kernel here is given."""
+    return CompileError(f"kernel '{entry}' does not take ({ARGUMENTS}): {why}")
 
 
 def wait_until(done: Callable[[], bool], limit: float) -> None:

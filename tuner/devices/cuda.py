@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tuner.devices.base import Array, Buffer, Kernel, wait_until
+from tuner.devices.base import Array, Buffer, Kernel, no_entry, wait_until
 from tuner.devices.cuda_driver import arch_of, driver, driver_version, multiprocessor, shared_optin
 from tuner.devices.nvcc import OPTIONS, toolkit
 from tuner.devices.nvml import nvml_handle, nvml_telemetry
@@ -107,7 +107,10 @@ class CudaDevice:
             module = self._cuda.module_from_buffer(binary)
         except self._cuda.Error as error:
             raise OutOfResources(f"module does not load: {error}", str(error)) from None
-        kernel = CudaKernel(module, entry, launch)
+        try:
+            kernel = CudaKernel(module, entry, launch)
+        except self._cuda.LogicError:  # named symbol not found
+            raise no_entry(entry) from None
         self._fit(kernel, launch)
         kernel.resources = replace(kernel.resources, occupancy=self._occupancy(kernel.resources, launch))
         return kernel

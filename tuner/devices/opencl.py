@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from tuner.devices import pocl
-from tuner.devices.base import Array, Buffer, Kernel, wait_until
+from tuner.devices.base import Array, Buffer, Kernel, no_entry, other_arguments, wait_until
 from tuner.devices.linker import REMEDY, bring_linker, found_linker
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
 from tuner.render import short_header
@@ -197,7 +197,11 @@ class OpenCLDevice:
 
     def load(self, binary: bytes, entry: str, launch: Launch) -> OpenCLKernel:
         program = cl.Program(self._context, [self._device], [binary]).build()
-        kernel = OpenCLKernel(cl.Kernel(program, entry), self._device)
+        try:
+            found = cl.Kernel(program, entry)
+        except cl.LogicError:
+            raise no_entry(entry, program.kernel_names.replace(";", ", ") if program.kernel_names else "") from None
+        kernel = OpenCLKernel(found, self._device)
         need, limit = max(kernel.resources.shared_bytes or 0, launch.shared_bytes), self.limits.shared_bytes
         if need > limit:
             raise OutOfResources(f"shared memory: {need} bytes a block, the device has {limit}; stage less")
@@ -210,7 +214,13 @@ class OpenCLDevice:
         self._enqueue(cast(OpenCLKernel, kernel), launch, arguments)
 
     def _enqueue(self, kernel: OpenCLKernel, launch: Launch, arguments: tuple[Any, ...]) -> cl.Event:
-        kernel.kernel.set_args(*arguments)
+        try:
+            kernel.kernel.set_args(*arguments)
+        except TypeError:
+            why = f"it has {kernel.kernel.num_args} parameters"
+            raise other_arguments(kernel.kernel.function_name, why) from None
+        except cl.LogicError as error:
+            raise other_arguments(kernel.kernel.function_name, str(error).splitlines()[0].rstrip(" :")) from None
         items = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
         try:
             return cl.enqueue_nd_range_kernel(self._queue, kernel.kernel, items, launch.block)
