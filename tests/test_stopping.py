@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from test_cli import SMALL, tune
 from toy_store import ENVIRONMENT, TEMPLATES, TOY, toy_configuration
@@ -12,11 +13,12 @@ from toy_store import ENVIRONMENT, TEMPLATES, TOY, toy_configuration
 from tuner.errors import UsageError
 from tuner.layers import find_layer
 from tuner.results import Measurement, Result
-from tuner.space import enumerate_space
+from tuner.space import Space, enumerate_space
 from tuner.templates import DeviceLimits
-from tuner.tuning import Progress, RunOptions
+from tuner.tuning import Progress, RunOptions, gain
 from tuner.tuning.floor_stop import stop_floor
-from tuner.tuning.stopping import FEWEST, GainRule, Stopping, budget_left, unexplored
+from tuner.tuning.gain import FEWEST, LONG, GainRule, History, Look
+from tuner.tuning.stopping import Stopping, budget_left, unexplored
 
 LAYER = find_layer("conv2", 10)
 LIMITS = DeviceLimits(
@@ -40,16 +42,17 @@ def result(number: int, seconds: float, spread: float = 0.0) -> Result:
     return Result(configuration=toy_configuration(number), outcome="ok", fingerprint=str(number), measurement=measured)
 
 
-def search(rule: GainRule, times: list[float], spread: float = 0.0) -> int | None:
-    """Feed the rule one trial after another; return after how many it stops."""
-    state, results = progress(), {}
+def search(space: Space, times: list[float], stopping: Stopping | None = None) -> int | None:
+    """Feed the rules one trial after another; return after how many they stop."""
+    state, results = progress(elapsed=1.0), {}
+    stopping = stopping or Stopping(space, OPTIONS)
     for number, seconds in enumerate(times):
-        fresh = result(number, seconds, spread)
+        fresh = result(number, seconds)
         results[fresh.configuration.key] = fresh
         state.done += 1
         if state.best is None or seconds < state.best.seconds:
             state.best = fresh
-        if rule.judge(state, results, 100):
+        if stopping.ask(state, results):
             return state.done
     return None
 
@@ -61,25 +64,51 @@ def smooth(number: int) -> float:
     return 1e-3 * (1 + wide + 0.2 * (values["GRID_LAYOUT"] == "B,M") + 0.02 * int(values["PADDING"]))
 
 
+def rough(count: int) -> list[float]:
+    """Times that the parameters do not explain."""
+    return [1e-3 * (1 + 0.5 * math.sin(37 * number**2)) for number in range(count)]
+
+
 def test_search_that_has_found_the_best_of_a_plain_space_stops():
-    stopped = search(GainRule(ONE), [smooth(number) for number in range(120)])
+    stopping = Stopping(ONE, OPTIONS)
+    stopped = search(ONE, [smooth(number) for number in range(250)], stopping)
     assert stopped is not None
-    assert FEWEST <= stopped <= 100
+    assert FEWEST <= stopped <= 200
+    assert stopping.stop is not None
+    assert f"of {stopped} trials gained nothing above 1.0%, and the next are expected to gain 0." in stopping.stop.why
 
 
 def test_search_that_still_improves_goes_on():
-    assert search(GainRule(ONE), [1e-3 * 0.98**number for number in range(80)]) is None
+    assert search(ONE, [1e-3 * 0.98**number for number in range(150)]) is None
 
 
 def test_search_among_rough_times_goes_on():
-    times = [1e-3 * (1 + 0.5 * math.sin(37 * number**2)) for number in range(60)]
-    assert search(GainRule(ONE), times) is None
+    assert search(ONE, rough(150)) is None
+
+
+def test_search_among_rough_times_ends_when_most_of_it_was_in_vain():
+    stopping = Stopping(ONE, OPTIONS)
+    stopped = search(ONE, [0.4e-3, *rough(300)], stopping)
+    assert stopped is not None
+    assert LONG <= stopped <= 1.2 * LONG
+    assert stopping.stop is not None
+    assert "the last two thirds of" in stopping.stop.why
 
 
 def test_search_without_a_success_goes_on():
-    rule, state = GainRule(ONE), progress()
-    for state.done in range(1, 100):
-        assert rule.judge(state, {}, 100) is None
+    stopping, state, results = Stopping(ONE, OPTIONS), progress(), {}
+    for state.done in range(1, 2 * FEWEST):
+        fresh = replace(result(state.done, 1e-3), outcome="crashed", measurement=None)
+        results[fresh.configuration.key] = fresh
+        assert stopping.ask(state, results) == ""
+
+
+def test_gain_of_the_later_trials_is_over_the_best_of_the_first():
+    values = np.log([8.0, 4.0, np.nan, 2.0])
+    history = History(rows=np.arange(4), values=values, variances=np.zeros(4))
+    assert [history.gained(first) for first in (1, 2, 3, 4)] == pytest.approx([3.0, 1.0, 1.0, 0.0])
+    failed = History(rows=np.arange(2), values=np.array([np.nan, 0.0]), variances=np.zeros(2))
+    assert failed.gained(1) == math.inf
 
 
 def test_best_at_the_floor_stops_at_once_and_says_so():
@@ -91,9 +120,9 @@ def test_best_at_the_floor_stops_at_once_and_says_so():
     assert stopping.ask(state, {}) == ""
     state.best, state.done = result(0, floor * 1.005), 2
     assert stopping.ask(state, {}) == "floor"
-    first, second = stopping.lines({"one": result(0, 1e-3)})
-    assert "within 1% of the device's floor" in first
-    assert second == "left unexplored: 383 of 384 toy, 6 of 6 other"
+    left, why = stopping.lines({"one": result(0, 1e-3)})
+    assert left == "left unexplored: 383 of 384 toy, 6 of 6 other"
+    assert "the search is over: the best is within 1% of the device's floor" in why
 
 
 def test_nothing_stops_a_search_that_has_a_budget_of_its_own():
@@ -137,4 +166,32 @@ def test_run_says_what_it_left_unexplored(capsys, tmp_path, monkeypatch):
 
 
 def test_untried_template_is_worth_going_on_for():
-    assert search(GainRule(SPACE), [smooth(number) for number in range(120)]) is None
+    assert search(SPACE, [smooth(number) for number in range(LONG - 1)]) is None
+
+
+def test_finished_search_ends_at_once_when_asked_again_until_it_is_told_to_go_on(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ("run", *SMALL, "--device", "cpu", "--sampler", "grid")
+    with monkeypatch.context() as patched:
+        patched.setattr(gain, "FEWEST", 3)
+        patched.setattr(GainRule, "look", hopeless)
+        code, out, err = tune(capsys, *asked)
+    assert code == 0, err
+    assert "3 new trials of " in out
+    why = "the last half of 3 trials gained nothing above 1.0%, and the next are expected to gain 0.0%"
+    assert why in words(out)
+    winner = next(line for line in out.splitlines() if line.startswith("direct: "))
+    code, out, err = tune(capsys, *asked)
+    assert code == 0, err
+    assert "0 new trials of " in out
+    assert winner in out
+    assert words(out).endswith(f"{why} to go on all the same, add --stop off or --trials N to the command")
+    assert "1 new trial of " in tune(capsys, *asked, "--trials", "1")[1]
+
+
+def hopeless(self: GainRule, history: History, least: float, budget: int) -> Look:
+    return Look(trials=len(history), lately=0.0, long=False, untried=False, expected=0.0, least=0.01)
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())

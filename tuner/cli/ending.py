@@ -7,11 +7,11 @@ from tuner.tuning import Progress, Report
 
 WHY = {
     "trials": "all trials asked for are done; the same command goes on",
-    "gain": "the search is over",
-    "floor": "the search is over: the best is as near the floor as was asked for",
+    "floor": "the best is as near the floor as was asked for",
     "exhausted": "space exhausted: every valid configuration has been tried",
     "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
 }
+GO_ON = "to go on all the same, add --stop off or --trials N to the command"
 
 
 def counted(progress: Progress) -> str:
@@ -25,7 +25,7 @@ def counted(progress: Progress) -> str:
 
 def ending(report: Report) -> list[str]:
     """Return why a run ended, the last thing that it says."""
-    lines = [*reversed(report.stopped), _why(report)]
+    lines = [*report.stopped, GO_ON if report.over else _why(report)]
     if not report.best:
         lines.append(_nothing(report))
     return lines

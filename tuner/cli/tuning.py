@@ -48,8 +48,9 @@ def run(**given: Any) -> int:
 
     LAYER is conv2, fa18/conv2 or any that `tune layers` lists, or sizes: C=8,H=32,W=48,M=32,K=3.
 
-    Without --trials and --time it stops by itself (--stop auto), after a minute and a half of searching at most. Run it
-    again to go on: nothing is measured twice. Ctrl-C stops early and keeps everything.
+    Without --trials and --time it stops by itself (--stop auto), after a minute and a half of searching at most. Run
+    it again to go on, unless it said that the search is over: --stop off or --trials goes on then. Nothing is measured
+    twice. Ctrl-C stops early and keeps everything.
     """
     from tuner.cli.explain import explain_study, explanation_part, print_explanation
     from tuner.cli.live import observer

@@ -1,6 +1,7 @@
 """One database for everything a study leaves behind: Optuna's study and the tuner's typed tables, side by side."""
 
 from tuner.storage.claims import COMPILE, LAUNCH, Claim
+from tuner.storage.ended import Ended
 from tuner.storage.location import DEFAULT_URL, foresee
 from tuner.storage.store import Store
 from tuner.storage.study import StudyHandle
@@ -14,6 +15,7 @@ __all__ = [
     "LAUNCH",
     "Champion",
     "Claim",
+    "Ended",
     "Store",
     "StudyHandle",
     "StudySummary",

@@ -15,6 +15,7 @@ from tuner.results import Environment, Result, StudyKey
 from tuner.storage import notes
 from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, finished, held, select_claims, take
 from tuner.storage.database import Database
+from tuner.storage.ended import Ended, read_ended, write_ended
 from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow, table
 from tuner.storage.records import Recorder, counts_of
 from tuner.storage.rows import (
@@ -186,6 +187,16 @@ class StudyHandle:
                 .where(ResultRow.study_id == self.id, ResultRow.key == configuration.key)
             )
             return environment_of(row) if row else self.environment
+
+    def set_ended(self, ended: Ended) -> None:
+        """Remember that a search was over, and with how many results."""
+        with self.database.writing() as connection:
+            write_ended(connection, self.optuna_id, ended)
+
+    def ended(self) -> Ended | None:
+        """Return where a search was over the last time that one was."""
+        with self.database.reading() as session:
+            return read_ended(session, self.optuna_id)
 
     def note(self, text: str | None = None, more: str = "") -> None:
         """Set the study's note in the dashboard; without a text, the usual one with the counts and the best so far.

@@ -11,8 +11,8 @@ from tuner.search.warm import FEWEST
 from tuner.space import Space
 from tuner.storage import Store, StudyHandle, StudySummary
 from tuner.templates import Configuration
+from tuner.tuning.gain import known_of
 from tuner.tuning.options import AUTO, OFF, RunOptions
-from tuner.tuning.stopping import known_of
 
 LOOKED_AT = 3  # studies that ``auto`` reads at most
 GUIDED = ("surrogate", "tpe")  # samplers that ``auto`` serves: whoever asks for another wants that one's own way

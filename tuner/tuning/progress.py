@@ -128,8 +128,10 @@ class Report:
     """How a run ended.
 
     Attributes:
-        reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``, ``gain``, ``floor``.
-        stopped: Lines on why it stopped by itself, and what is left unexplored.
+        reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``, ``gain``, ``floor``,
+            ``over``: at once, since an earlier run's search was.
+        stopped: Lines on what is left unexplored, and on why it stopped by itself.
+        over: The search is over: it ended by itself, or an earlier run's had.
         best: The winner, if there is one, and the fastest others; those within the noise of it are ``tied``.
         finals: Lines on what did not hold in the finals.
         baselines: Every named baseline that was measured, in the templates' order.
@@ -151,6 +153,7 @@ class Report:
     foreseen: Foreseen = field(default_factory=Foreseen)
     stopped: tuple[str, ...] = ()
     finals: tuple[str, ...] = ()
+    over: bool = False
 
     @property
     def winner(self) -> Result | None:

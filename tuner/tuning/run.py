@@ -34,6 +34,8 @@ from tuner.tuning.stopping import Stopping
 from tuner.tuning.supply import Supply, measured
 from tuner.worker import Worker
 
+SETTLED = ("interrupted", "over")  # ends at which no finals are held
+
 
 class Run:
     """One run of a study; owns the compile pool and the writer while it lasts."""
@@ -67,7 +69,7 @@ class Run:
     def begin(self, donor: Donor | None) -> None:
         """Set up where configurations come from."""
         candidates = Candidates.of(self.searched)
-        self.stopping = Stopping(self.searched, self.options, candidates)
+        self.stopping = Stopping(self.searched, self.options, candidates, self.handle.ended())
         self.foresight = Foresight(self.searched, candidates)
         make = partial(begun, self.options.sampler, candidates, self.options.seed, donor.known if donor else None)
         ahead = not self.facts.shares_host and (donor or self.options.sampler not in QUICK)
@@ -81,7 +83,8 @@ class Run:
             with Writer(self.handle) as self.writer:
                 self._begun = time.monotonic()
                 reason = self._search_or_interrupt()
-                best = settle(self) if reason != "interrupted" else settle(self, heats=0)
+                best = settle(self) if reason not in SETTLED else settle(self, heats=0)
+                self._remember(reason)
             agreement = self._agreement(best)
             self.handle.note()
         except BaseException:
@@ -106,7 +109,13 @@ class Run:
             finals=self.finals,
             foreseen=self.foresight.foreseen,
             stopped=self.stopping.lines(self.ledger.results),
+            over=self.stopping.stop is not None,
         )
+
+    def _remember(self, reason: str) -> None:
+        """Let the same command know that this search is over."""
+        if reason != "interrupted" and (ended := self.stopping.as_ended(self.ledger.results)):
+            self.handle.set_ended(ended)
 
     def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
         """Let the network judge a winner whose factors are rounded."""

@@ -1,4 +1,4 @@
-"""When a search has done enough: at the device's floor, or when more trials would gain less than the noise."""
+"""When a run's search ends by itself: at the device's floor, when more would gain too little, or where it was over."""
 
 from __future__ import annotations
 
@@ -7,25 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from tuner.results import Result
-from tuner.search.candidates import Candidates, Indices
-from tuner.search.model import Known, Model
+from tuner.search.candidates import Candidates
 from tuner.space import Space
+from tuner.storage import Ended
 from tuner.tuning.finals import NOISE
 from tuner.tuning.floor_stop import near_floor
+from tuner.tuning.gain import GainRule, Look, history_of, least_gain
 from tuner.tuning.options import AUTO, RunOptions
 from tuner.tuning.progress import Progress
-
-FEWEST = 40  # trials before anything is judged
-EVERY = 1.15  # the next judgement comes after this many times the trials
-IN_A_ROW = 2  # judgements that must agree
-HORIZON = 48  # further trials looked ahead at most
-DRAWS = 200
-WIDEN = 2.0  # the model's deviations; with 1, two of ten replayed searches stopped 20% short, with 2 none
-POOL = 3_000
-NEAR = 5  # configurations whose neighbours are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,44 +33,14 @@ def at_floor(options: RunOptions, progress: Progress) -> Stop | None:
     return Stop("floor", f"the best is within {NOISE:.0%} of the device's floor; nothing can be clearly faster")
 
 
-class GainRule:
-    """Stops when the rest of the budget is expected to gain less than the noise of a measurement.
-
-    The gain is that of the best of the next ``HORIZON`` trials at most, by joint draws of a model of all results so
-    far; a search whose second half of trials still gained more than the noise goes on, whatever the model says.
-    """
-
-    def __init__(self, space: Space, candidates: Candidates | None = None) -> None:
-        self._space, self._given = space, candidates
-        self._next = FEWEST
-        self._below = 0
-        self._bests: list[float] = []
-        self.gain: float | None = None
-
-    @cached_property
-    def _candidates(self) -> Candidates:
-        return self._given or Candidates.of(self._space)
-
-    def judge(self, progress: Progress, results: Mapping[str, Result], budget: int) -> Stop | None:
-        """Return whether to stop; to be asked after each trial, cheap except at every few.
-
-        Args:
-            budget: How many trials are left.
-        """
-        tried = progress.known + progress.done
-        self._bests.append(progress.best.seconds if progress.best else np.inf)
-        if tried < self._next or len(self._bests) < FEWEST // 2 or progress.best is None:
-            return None
-        self._next = int(tried * EVERY) + 1
-        noise = noise_of(progress.best)
-        self.gain = expected_gain(self._space, self._candidates, results, min(budget, HORIZON))
-        lately = self._bests[len(self._bests) // 2 - 1] / self._bests[-1] - 1
-        enough = self.gain is not None and max(self.gain, lately) <= noise
-        self._below = self._below + 1 if enough else 0
-        if self._below < IN_A_ROW:
-            return None
-        rest = f"{budget:,} trials" if budget != 1 else "one trial"
-        return Stop("gain", f"the {rest} left are expected to gain {self.gain:.1%}, below the noise of {noise:.1%}")
+def too_little(look: Look) -> Stop | None:
+    """Stop when neither the later half of the trials nor a model of them gives hope."""
+    if not look.over:
+        return None
+    share = "two thirds" if look.long else "half"
+    past = f"the last {share} of {look.trials:,} trials gained nothing above {look.least:.1%}"
+    hope = "and" if look.hopeless else "though"
+    return Stop("gain", f"{past}, {hope} the next are expected to gain {look.expected or 0:.1%}")
 
 
 class Stopping:
@@ -88,28 +48,69 @@ class Stopping:
 
     Args:
         candidates: The space laid out, where somebody has done that already.
+        ended: Where an earlier run's search of this part of the space was over.
     """
 
-    def __init__(self, space: Space, options: RunOptions, candidates: Candidates | None = None) -> None:
-        self._space, self._options = space, options
-        self._gain = GainRule(space, candidates)
+    def __init__(
+        self, space: Space, options: RunOptions, candidates: Candidates | None = None, ended: Ended | None = None
+    ) -> None:
+        self._space, self._options, self._given, self._ended = space, options, candidates, ended
         self._asked = -1
         self._stop: Stop | None = None
+        self._look: Look | None = None
+
+    @cached_property
+    def _gain(self) -> GainRule:
+        return GainRule(self._given or Candidates.of(self._space))
+
+    @property
+    def stop(self) -> Stop | None:
+        """Why the search has ended by itself, if it has."""
+        return self._stop
 
     def ask(self, progress: Progress, results: Mapping[str, Result]) -> str:
-        """Return the reason to stop now, or nothing."""
+        """Return the reason to stop now, or nothing; to be asked after each trial, cheap except at every few."""
         if self._options.stop == AUTO and progress.done != self._asked:
             self._asked = progress.done
-            self._stop = at_floor(self._options, progress) or self._gain.judge(progress, results, budget_left(progress))
+            self._stop = self._was_over(results) or at_floor(self._options, progress) or self._judged(progress, results)
         return self._stop.reason if self._stop else ""
 
+    def _was_over(self, results: Mapping[str, Result]) -> Stop | None:
+        """Stop where nothing was added since a search was over."""
+        ended = self._ended
+        if ended is None or (ended.part, ended.trials) != (str(self._options.only), len(results)):
+            return None
+        return Stop("over", ended.why)
+
+    def _judged(self, progress: Progress, results: Mapping[str, Result]) -> Stop | None:
+        if progress.best is None or not self._gain.due(len(results)):
+            return None
+        history = history_of(self._space, results)
+        self._look = self._gain.look(history, least_gain(progress.best), budget_left(progress))
+        return too_little(self._look)
+
+    def as_ended(self, results: Mapping[str, Result]) -> Ended | None:
+        """Return what is to be remembered of this search, if it is over."""
+        if self._stop is None:
+            return None
+        return Ended(part=str(self._options.only), trials=len(results), why=self._stop.why)
+
     def lines(self, results: Mapping[str, Result]) -> tuple[str, ...]:
-        """Say why the search stopped, or what was still expected of it, and what is left unexplored."""
+        """Say what is left unexplored, and why the search stopped or what was still expected of it."""
         if self._options.stop != AUTO:
             return ()
-        gain = self._gain.gain
-        rest = "" if gain is None else f"at the last look, more trials could still have gained {gain:.1%}"
-        return tuple(filter(None, (self._stop.why if self._stop else rest, unexplored(self._space, results))))
+        return tuple(filter(None, (unexplored(self._space, results), self._told())))
+
+    def _told(self) -> str:
+        """Say why the search is over, or was not at the last look."""
+        look = self._look
+        if self._stop is not None:
+            return f"the search is over: {self._stop.why}"
+        if look is None:
+            return ""
+        if look.expected is not None:
+            return f"after {look.trials:,} trials the next were still expected to gain {look.expected:.1%}"
+        return f"the later half of {look.trials:,} trials had still gained {look.lately:.1%}"
 
 
 def budget_left(progress: Progress) -> int:
@@ -120,51 +121,6 @@ def budget_left(progress: Progress) -> int:
     if progress.seconds is not None and progress.elapsed > 0:
         left.append(int((progress.seconds - progress.elapsed) * progress.done / progress.elapsed))
     return max(0, min(left))
-
-
-def noise_of(best: Result) -> float:
-    """Return the relative difference that two measurements near the best can have by chance."""
-    return max(NOISE, best.measurement.spread / 1.96 if best.measurement else 0.0)
-
-
-def expected_gain(space: Space, candidates: Candidates, results: Mapping[str, Result], trials: int) -> float | None:
-    """Return by how much the best of some more trials is expected to be faster; None with too few results."""
-    known = known_of(space, results)
-    if len(known) < FEWEST // 2:
-        return None
-    model = Model(candidates, known)
-    tried = {index for each in results.values() if (index := space.find(each.configuration)) is not None}
-    pool = _pool(candidates, known, tried)
-    if not len(pool) or trials < 1:
-        return 0.0
-    best = float(known.values.min())
-    mean, deviation = model.uncertain(pool)
-    hopeful = pool[np.argsort(mean - WIDEN * deviation)[:trials]]
-    reached = np.minimum(model.draws(hopeful, DRAWS, WIDEN).min(axis=1), best)
-    return float(np.exp(best - reached).mean() - 1)
-
-
-def known_of(space: Space, results: Mapping[str, Result]) -> Known:
-    """Return the measured results that are in the space, as a model takes them."""
-    placed = [(space.find(each.configuration), each) for each in results.values() if each.ok]
-    ok = [(index, each) for index, each in placed if index is not None]
-    measured = [each.measurement for _, each in ok if each.measurement]
-    return Known(
-        rows=np.array([index for index, _ in ok], dtype=np.int64),
-        values=np.log([each.median for each in measured]),
-        variances=np.array([(each.spread / 1.96) ** 2 + 0.01 * each.pruned for each in measured]),
-    )
-
-
-def _pool(candidates: Candidates, known: Known, tried: set[int]) -> Indices:
-    """Return untried rows: all of a small space, else neighbours of the fastest and random ones."""
-    if len(candidates) <= POOL:
-        rows = np.arange(len(candidates))
-    else:
-        near = [candidates.neighbours(int(row)) for row in known.rows[np.argsort(known.values)[:NEAR]]]
-        drawn = np.random.default_rng(len(known)).integers(0, len(candidates), POOL)
-        rows = np.unique(np.concatenate([*near, drawn]))
-    return rows[~np.isin(rows, np.fromiter(tried, dtype=np.int64, count=len(tried)))]
 
 
 def unexplored(space: Space, results: Mapping[str, Result]) -> str:
