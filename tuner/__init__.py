@@ -2,7 +2,8 @@
 
 The command is ``tune``. From Python::
 
-    from tuner import find_layer, load_template, RunOptions, tune
+    from tuner import tune
+    print(tune("conv2", trials=20))
 
 Importing this package needs no GPU library and imports nothing heavy; names are loaded when first used.
 """
@@ -13,15 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tuner.api import tune
     from tuner.errors import TunerError, UsageError
     from tuner.layers import LAYERS, ConvLayer, find_layer
     from tuner.loading import builtin_templates, load_template
     from tuner.results import Measurement, Result
     from tuner.storage import Store
     from tuner.templates import Baseline, Configuration, Constraint, KernelTemplate, Launch, Parameter, read_source
-    from tuner.tuning import Report, RunOptions, tune
+    from tuner.tuning import Observer, Progress, Report, RunOptions, Standing
 
 _HOMES = {
+    "tuner.api": ("tune",),
     "tuner.errors": ("TunerError", "UsageError"),
     "tuner.layers": ("LAYERS", "ConvLayer", "find_layer"),
     "tuner.loading": ("builtin_templates", "load_template"),
@@ -36,7 +39,7 @@ _HOMES = {
         "Parameter",
         "read_source",
     ),
-    "tuner.tuning": ("Report", "RunOptions", "tune"),
+    "tuner.tuning": ("Observer", "Progress", "Report", "RunOptions", "Standing"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -49,10 +52,13 @@ __all__ = [
     "KernelTemplate",
     "Launch",
     "Measurement",
+    "Observer",
     "Parameter",
+    "Progress",
     "Report",
     "Result",
     "RunOptions",
+    "Standing",
     "Store",
     "TunerError",
     "UsageError",
@@ -64,7 +70,15 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tuner")
     if name not in _HOME:
         raise AttributeError(f"module 'tuner' has no attribute '{name}'")
     return getattr(import_module(_HOME[name]), name)

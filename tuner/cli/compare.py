@@ -64,15 +64,11 @@ def _asked(given: dict[str, Any]) -> CompareOptions:
 
 def _of_layer(given: dict[str, Any]) -> CompareOptions:
     from tuner.comparing import CompareOptions
-    from tuner.devices import check_name, resolve
-    from tuner.layers import find_layer, says_batch
-    from tuner.tuning.options import default_batch
+    from tuner.tuning.asking import asked_device, asked_layer, asked_precision
 
-    layer = find_layer(given["study"], given["batch"])
-    device = resolve(check_name(given["device"]))
-    if given["batch"] is None and not says_batch(given["study"]):
-        layer = layer.with_batch(default_batch(layer, device))
-    precision = options.checked_precision(given["precision"])
+    device = asked_device(given["device"])
+    layer = asked_layer(given["study"], given["batch"], device)
+    precision = asked_precision(given["precision"])
     return CompareOptions(layer=layer, device=device, precision=precision, **_rest(given))
 
 
@@ -81,6 +77,7 @@ def _of_study(given: dict[str, Any]) -> CompareOptions:
     from tuner.comparing import CompareOptions
     from tuner.comparing.finding import study_named
     from tuner.devices import check_name, resolve
+    from tuner.tuning.asking import asked_precision
 
     device = check_name(given["device"])
     handle = study_named(given["study"], given["storage"])
@@ -92,7 +89,7 @@ def _of_study(given: dict[str, Any]) -> CompareOptions:
     return CompareOptions(
         layer=layer,
         device=handle.environment.device if device == "auto" else resolve(device),
-        precision=options.checked_precision(precision),
+        precision=asked_precision(precision),
         study=handle.name if is_its_own else None,
         **_rest(given),
     )

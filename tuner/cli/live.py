@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -10,7 +12,7 @@ import click
 
 from tuner.cli.text import gigaflops, milliseconds, percent, times
 from tuner.results import Result
-from tuner.tuning.progress import Progress
+from tuner.tuning.progress import Observer, Progress
 
 PLAIN_EVERY = 10.0  # seconds
 
@@ -32,7 +34,7 @@ def failures(progress: Progress) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(bad.items()))
 
 
-class PlainObserver:
+class PlainObserver(Observer):
     """Prints a line at each gain, and one when there was none for ten seconds."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -60,10 +62,10 @@ class PlainObserver:
         return
 
 
-class LiveObserver:
+class LiveObserver(Observer):
     """Two lines that stay at the bottom: the best so far, and a bar with trials, time and failures."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stderr: bool = False) -> None:
         from rich.console import Console, Group
         from rich.live import Live
         from rich.progress import BarColumn, TextColumn
@@ -73,7 +75,9 @@ class LiveObserver:
         self._headline = Text("preparing the device: inputs, reference, ceilings", no_wrap=True)
         self._bar = Bar(BarColumn(bar_width=24), TextColumn("{task.description}"))
         self._task = self._bar.add_task("", total=1.0)
-        self._live = Live(Group(self._headline, self._bar), console=Console(highlight=False), transient=True)
+        self._live = Live(
+            Group(self._headline, self._bar), console=Console(highlight=False, stderr=stderr), transient=True
+        )
 
     def says(self, line: str) -> None:
         self._live.console.print(line, soft_wrap=True, markup=False)
@@ -98,3 +102,13 @@ class LiveObserver:
 def observer(*, quiet: bool) -> PlainObserver | LiveObserver:
     """Return the observer for this output: live on a terminal, lines in a pipe, silent on stdout for JSON."""
     return PlainObserver(quiet=quiet) if quiet or not sys.stdout.isatty() else LiveObserver()
+
+
+@contextmanager
+def watching() -> Iterator[Observer]:
+    """Watch a run that Python called: live on a terminal, beside what the program itself prints; else silent."""
+    if not sys.stderr.isatty():
+        yield Observer()
+        return
+    with LiveObserver(stderr=True) as watcher:
+        yield watcher

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,7 +14,6 @@ from tuner.errors import UsageError
 from tuner.nearest import alternatives
 
 if TYPE_CHECKING:
-    from tuner.reference import Precision
     from tuner.templates import KernelTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,21 +72,6 @@ only = click.option(
     metavar="CHOICES",
     help='Keep to some choices: "TILE_W=1,2,4 STAGING=plain", or template=NAME.',
 )
-
-
-def checked_precision(name: str) -> Precision:
-    """Return the precision of that name.
-
-    Raises:
-        UsageError: There is none.
-    """
-    from typing import get_args
-
-    from tuner.reference import Precision
-
-    if name not in get_args(Precision):
-        raise UsageError(f"precision '{name}' is unknown; give one of {', '.join(get_args(Precision))}")
-    return cast("Precision", name)
 
 
 def chosen_templates(names: tuple[str, ...]) -> tuple[KernelTemplate, ...]:

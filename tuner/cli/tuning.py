@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import naming, options
-from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.tuning import RunOptions
@@ -76,19 +75,16 @@ def run(**given: Any) -> int:
 
 
 def _run_options(given: dict[str, Any]) -> RunOptions:
-    from tuner.devices import check_name, resolve
-    from tuner.layers import find_layer, says_batch
     from tuner.protocol import Protocol
     from tuner.restriction import Restriction
     from tuner.storage.rows import choices_of_templates
-    from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF, RunOptions, default_batch
+    from tuner.tuning.asking import asked_device, asked_layer, asked_precision, asked_sampler
+    from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF, RunOptions
 
-    layer = find_layer(given["layer"], given["batch"])
-    sampler = _sampler(given["sampler"])
+    sampler = asked_sampler(given["sampler"])
     templates = options.chosen_templates(given["templates"])
-    device = resolve(check_name(given["device"]))
-    if given["batch"] is None and not says_batch(given["layer"]):
-        layer = layer.with_batch(default_batch(layer, device))
+    device = asked_device(given["device"])
+    layer = asked_layer(given["layer"], given["batch"], device)
     unbounded = given["trials"] is None and given["seconds"] is None
     extra = {name: given[name] for name in ("trial_timeout", "compile_timeout", "data", "trials", "stop_at")}
     if given["jobs"] is not None:
@@ -99,7 +95,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         templates=templates,
         storage=given["storage"],
         sampler=sampler,
-        precision=options.checked_precision(given["precision"]),
+        precision=asked_precision(given["precision"]),
         seed=given["seed"],
         only=Restriction.parse(given["only"], choices_of_templates(templates)),
         seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
@@ -108,15 +104,6 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         protocol=Protocol(warm_l2=given["warm_l2"]),
         **extra,
     )
-
-
-def _sampler(name: str | None) -> str:
-    from tuner.nearest import alternatives
-    from tuner.search.samplers import SAMPLERS
-
-    if name is not None and name not in SAMPLERS:
-        raise UsageError(f"sampler '{name}' is unknown; {alternatives(name, SAMPLERS)}")
-    return name or SAMPLERS[0]
 
 
 def _first_line(asked: RunOptions, device: str) -> str:

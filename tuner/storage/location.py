@@ -16,9 +16,15 @@ from tuner.storage.faults import sqlite_fault
 
 DEFAULT_FOLDER = Path("studies")
 DEFAULT_URL = "sqlite:///studies/tuner.db"
+VARIABLE = "TUNER_STORAGE"
 _MAGIC = b"SQLite format 3\x00"
 _OPTUNA_TABLES = {"studies", "trials", "version_info"}
 _OUR_TABLE = "tuner_schema"
+
+
+def default_url() -> str:
+    """Return the store that is meant where none is named."""
+    return os.environ.get(VARIABLE) or DEFAULT_URL
 
 
 @dataclass(frozen=True, slots=True)

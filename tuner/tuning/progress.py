@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tuner.agreement import Agreement
 from tuner.layers import ConvLayer
@@ -123,9 +123,9 @@ class Standing:
     tied: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report:
-    """How a run ended.
+    """How a run ended; printed, it is the winner in two lines.
 
     Attributes:
         reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``, ``gain``, ``floor``,
@@ -160,12 +160,26 @@ class Report:
         """The verified winner, as the store and every other command names it."""
         return self.best[0].result if self.best and self.best[0].winner else None
 
+    def __str__(self) -> str:
+        progress, winner = self.progress, self.winner
+        if winner is None or winner.measurement is None:
+            seen = ", ".join(f"{count} {outcome}" for outcome, count in progress.outcomes.items())
+            return f"{progress.study}: no correct configuration yet ({seen or 'no trials'})"
+        faster = f", {progress.naive / winner.seconds:.1f}x naive" if progress.naive else ""
+        time = f"{winner.seconds * 1e3:.4g} ms +- {winner.measurement.spread:.1%}"
+        return f"{progress.study}: {time}{faster}\n{winner.configuration}"
 
-class Observer(Protocol):
-    """Whoever watches a run: a progress bar, plain lines, nothing."""
+    __repr__ = __str__
+
+
+class Observer:
+    """Whoever watches a run: a progress bar, plain lines; this one shows nothing. Override what you want to see."""
 
     def says(self, line: str) -> None:
         """Show one line of news."""
+
+    def doing(self, what: str) -> None:
+        """Show what the run is busy with while no trial ends: a few words, or nothing."""
 
     def trial(self, result: Result, progress: Progress) -> None:
         """Show that a trial has ended."""

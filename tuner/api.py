@@ -1,0 +1,120 @@
+"""``tuner.tune``: a tuning run from Python, with the defaults of ``tune run``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UsageError
+from tuner.layers import ConvLayer
+from tuner.loading import builtin_templates, load_template
+from tuner.nearest import alternatives
+from tuner.protocol import Protocol
+from tuner.restriction import Restriction
+from tuner.storage.location import default_url
+from tuner.storage.rows import choices_of_templates
+from tuner.templates import KernelTemplate
+from tuner.tuning import Observer, Report, RunOptions
+from tuner.tuning.asking import as_path, as_words, asked_device, asked_layer, asked_precision, asked_sampler
+from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF
+from tuner.tuning.session import tune as run_study
+
+
+def tune(  # noqa: PLR0913  (what `tune run` takes)
+    layer: str | ConvLayer | RunOptions,
+    observer: Observer | None = None,
+    *,
+    device: str = "auto",
+    trials: int | None = None,
+    seconds: float | None = None,
+    batch: int | None = None,
+    precision: str = "fp32",
+    templates: str | Path | KernelTemplate | Sequence[str | Path | KernelTemplate] = (),
+    only: str | Sequence[str] = (),
+    storage: str | Path | None = None,
+    sampler: str | None = None,
+    stop: str | None = None,
+    stop_at: float | None = None,
+    warm_start: str = AUTO,
+    seed: int = 0,
+    jobs: int | None = None,
+    data: str | Path | None = None,
+    trial_timeout: float | None = None,
+    compile_timeout: float | None = None,
+    warm_l2: bool = False,
+) -> Report:
+    """Tune a layer: search, check, time, and return the fastest correct configuration; results are in the store.
+
+    Works in a script (no ``__main__`` guard is needed), from standard input, and in a notebook. The same call again
+    goes on: nothing is measured twice.
+
+    Args:
+        layer: ``"conv2"``, ``"fa18/conv2"``, ``"C=8,H=32,W=48,M=32,K=3"``, a layer, or all options of a run.
+        observer: Told of news and trials. None: a progress bar on a terminal and in a notebook, nothing elsewhere;
+            ``Observer()`` is told and says nothing.
+        device: ``auto`` is the first NVIDIA GPU, else the CPU.
+        trials, seconds: When to stop; with neither it stops by itself, after a minute and a half at most.
+        batch: Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.
+        templates: Only these: names, paths of your own, or templates.
+        only: Part of the space: ``"TILE_W=1,2,4 STAGING=plain"``.
+        storage: Path or URL; ``TUNER_STORAGE``, else ``studies/tuner.db``.
+
+    Raises:
+        UsageError: Something asked for does not exist here; nothing was written.
+        TunerError: The device or the store failed; what was finished is in the store.
+    """
+    if isinstance(layer, RunOptions):
+        return _watched(layer, observer)
+    chosen, name = _templates(templates), asked_device(device)
+    unbounded = trials is None and seconds is None
+    options = RunOptions(
+        layer=asked_layer(layer, batch, name),
+        device=name,
+        templates=chosen,
+        storage=str(storage) if storage else default_url(),
+        sampler=asked_sampler(sampler),
+        seed=seed,
+        only=Restriction.parse(as_words(only), choices_of_templates(chosen)),
+        trials=trials,
+        seconds=DEFAULT_SECONDS if unbounded else seconds,
+        stop_at=stop_at,
+        stop=stop or (AUTO if unbounded else OFF),
+        warm_start=warm_start,
+        jobs=jobs or os.cpu_count() or 1,
+        trial_timeout=trial_timeout,
+        compile_timeout=compile_timeout,
+        data=as_path(data),
+        precision=asked_precision(precision),
+        protocol=Protocol(warm_l2=warm_l2),
+    )
+    return _watched(options, observer)
+
+
+def _watched(options: RunOptions, observer: Observer | None) -> Report:
+    if observer is not None:
+        return run_study(options, observer)
+    from tuner.cli.live import watching
+
+    with watching() as watcher:
+        return run_study(options, watcher)
+
+
+def _templates(given: Any) -> tuple[KernelTemplate, ...]:
+    """Return the named templates, built-in or by path, as they are, or mixed; all built-in ones for none."""
+    known = builtin_templates()
+    listed = (given,) if isinstance(given, str | Path | KernelTemplate) else tuple(given)
+    return tuple(_template(each, known) for each in listed) or tuple(known.values())
+
+
+def _template(given: str | Path | KernelTemplate, known: dict[str, KernelTemplate]) -> KernelTemplate:
+    if isinstance(given, KernelTemplate):
+        return given
+    if isinstance(given, Path) or "/" in given or given.endswith((".py", ".cu")):
+        return load_template(Path(given))
+    if given not in known:
+        raise UsageError(
+            f"template '{given}' is unknown; give a name or a .py file; {alternatives(given, list(known))}"
+        )
+    return known[given]
