@@ -91,12 +91,12 @@ def _linker() -> list[Finding]:
 
 def _cuda() -> list[Finding]:
     findings = [_nvcc()]
-    try:
-        from tuner.devices import cuda_driver
+    from tuner.devices import cuda_driver
 
-        number = cuda_driver.require()
-    except TunerError as error:
-        return [*findings, Finding(subject="cuda", ok=False, found=str(error), remedy="the CPU works without it")]
+    number = cuda_driver.count()
+    if not number:
+        why, remedy = cuda_driver.why_none(), "the CPU works without it"
+        return [*findings, Finding(subject="cuda", ok=False, found=why, remedy=remedy)]
     return [*findings, *(Finding(subject=f"cuda:{i}", ok=True, found=cuda_driver.describe(i)) for i in range(number))]
 
 

@@ -107,9 +107,12 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
 
 
 def _first_line(asked: RunOptions, device: str) -> str:
-    layer = asked.layer
-    why = " (no NVIDIA GPU found)" if device == "auto" and asked.device == "cpu" else ""
-    return f"{layer.name} on {asked.device}{why}: {layer.describe()}"
+    from tuner.devices.cuda_driver import NO_GPU, why_none
+
+    layer, why = asked.layer, why_none() if device == "auto" and asked.device == "cpu" else ""
+    if why not in ("", NO_GPU):
+        return f"{why}\n{layer.name} on {asked.device}: {layer.describe()}"
+    return f"{layer.name} on {asked.device}{f' ({why})' if why else ''}: {layer.describe()}"
 
 
 COMMANDS = (run,)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.capabilities import WARPGROUPS
+from tuner.devices import cuda_needs
 from tuner.devices.occupancy import Multiprocessor
 from tuner.errors import UsageError
 from tuner.templates import DeviceLimits
 
 FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
+NO_GPU = "no NVIDIA GPU found"
+INSTALL, REBUILD = "pip install '.[cuda]'", "pip install --force-reinstall --no-cache-dir pycuda"
 ELSE = "or use --device cpu"
 
 
@@ -18,34 +21,52 @@ def arch_of(major: int, minor: int) -> str:
     return f"sm_{major}{minor}" + ("a" if 10 * major + minor == WARPGROUPS else "")
 
 
+class NoCuda(UsageError):
+    """CUDA cannot be used: what keeps it from it, and what mends that."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"device cuda: {what}; {remedy}, {ELSE}")
+        self.what, self.remedy = what, remedy
+
+    def __reduce__(self) -> tuple[type[NoCuda], tuple[str, str]]:
+        return type(self), (self.what, self.remedy)
+
+
 def driver() -> Any:
     """Import PyCUDA's driver module and initialise it.
 
     Raises:
-        UsageError: One line: PyCUDA is missing, its driver library is missing, or the driver refuses.
+        NoCuda: One line: PyCUDA is missing, its driver library is missing, or the driver refuses.
     """
     try:
         import pycuda.driver as cuda
     except ModuleNotFoundError:
-        raise UsageError(f"device cuda: PyCUDA is not installed; pip install 'tuner[cuda]', {ELSE}") from None
+        raise NoCuda("PyCUDA is not installed", _install()) from None
     except ImportError as error:
-        raise UsageError(f"device cuda: PyCUDA does not load ({error}); install the NVIDIA driver, {ELSE}") from None
+        loads = cuda_needs.driver_library_loads()
+        remedy = f"build it again: {REBUILD}" if loads else "install the NVIDIA driver"
+        raise NoCuda(f"PyCUDA does not load ({error})", remedy) from None
     try:
         cuda.init()
     except cuda.Error as error:
-        raise UsageError(f"device cuda: the NVIDIA driver refuses ({error}); run nvidia-smi, {ELSE}") from None
+        raise NoCuda(f"the NVIDIA driver refuses ({error})", "run nvidia-smi") from None
     return cuda
+
+
+def _install() -> str:
+    missing = cuda_needs.lacking()
+    return f"{INSTALL} builds it" + (f", and lacks {missing}" if missing else "")
 
 
 def require() -> int:
     """Return how many CUDA devices there are, at least one.
 
     Raises:
-        UsageError: There is none, or what it needs is missing; one line that says what.
+        NoCuda: There is none, or what it needs is missing; one line that says what.
     """
     number = int(driver().Device.count())
     if number == 0:
-        raise UsageError(f"device cuda: the driver shows no GPU; check nvidia-smi, {ELSE}")
+        raise NoCuda("the driver shows no GPU", "check nvidia-smi")
     return number
 
 
@@ -53,8 +74,19 @@ def count() -> int:
     """Return how many CUDA devices there are; 0 without PyCUDA or a driver."""
     try:
         return require()
-    except UsageError:
+    except NoCuda:
         return 0
+
+
+def why_none() -> str:
+    """Return why no CUDA device is used: there is no NVIDIA GPU, or what is missing although there is one."""
+    if not cuda_needs.gpu_present():
+        return NO_GPU
+    try:
+        require()
+    except NoCuda as error:
+        return f"an NVIDIA GPU is there, but {error.what}: {error.remedy}"
+    return ""
 
 
 def describe(number: int) -> str:
