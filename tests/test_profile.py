@@ -74,7 +74,8 @@ def test_occupancy_is_stored_and_shown(tmp_path, capsys):
     store = tmp_path / "t.db"
     with Store.open(store) as opened:
         handle = opened.study(toy_key(), ENVIRONMENT, TEMPLATES)
-        handle.record(replace(toy_ok(1, confirmed=True), resources=used))
+        handle.record(replace(toy_ok(1, confirmed=True), resources=used, settled=1.0))
+        handle.set_winner(toy_ok(1).configuration)
         assert handle.results()[0].resources == used
     assert _run(["show", "conv2", "--storage", str(store)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
