@@ -8,73 +8,20 @@ A stand-in device answers at once, so what is left of a run's time is the tuner'
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
 import tempfile
 import time
-from concurrent.futures import Future
 
+from stand_in import InstantCompiler, InstantWorker
 from test_templates import CUDA_LIMITS
 
-from tuner.compiler import Compiled
 from tuner.layers import find_layer
 from tuner.loading import builtin_templates
-from tuner.protocol import BenchFacts, Verdict
-from tuner.results import Environment, Measurement, Resources
 from tuner.space import enumerate_space
 from tuner.storage import Store
 from tuner.tuning import RunOptions, pipeline
 from tuner.tuning.run import Run
 from tuner.tuning.session import open_study
-
-MACHINE = Environment(device="cuda:0", kind="cuda", model="stand-in", driver="1", toolkit="1", arch="none")
-
-
-class InstantWorker:
-    """A worker whose every configuration is right and takes a random time."""
-
-    restarts = 0
-
-    def __init__(self) -> None:
-        self.facts = BenchFacts(
-            environment=MACHINE,
-            limits=CUDA_LIMITS,
-            shares_host=False,
-            reference_seconds=1.0,
-            tolerance=1.0,
-            data_digest="",
-        )
-        self._chance = random.Random(0)
-
-    def health(self) -> tuple[float, ...]:
-        return (1.0,)
-
-    def start(self, task):
-        return None
-
-    def finish(self, future) -> Verdict:
-        median = self._chance.lognormvariate(-6, 1)
-        samples = tuple(median * self._chance.gauss(1, 0.01) for _ in range(10))
-        resources = Resources(registers=self._chance.randrange(32, 256), shared_bytes=0, local_bytes=0)
-        return Verdict(outcome="ok", measurement=Measurement(samples=samples), resources=resources)
-
-    def finals(self, tasks, rounds, seconds):
-        return []
-
-
-class InstantCompiler:
-    def __init__(self, *_: object) -> None:
-        self._done: Future[Compiled] = Future()
-        self._done.set_result(Compiled(binary=b"", seconds=0.0))
-
-    def submit(self, source: str) -> Future[Compiled]:
-        return self._done
-
-    def result(self, future: Future[Compiled]) -> Compiled:
-        return future.result()
-
-    def close(self) -> None:
-        return
 
 
 class Clock:
