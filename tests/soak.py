@@ -55,7 +55,7 @@ def one_round(folder: Path, seed: int, seconds: float) -> tuple[set[str], bool]:
 
     reader = threading.Thread(target=read)
     reader.start()
-    first.wait(timeout=60)
+    first.wait(timeout=300)
     time.sleep(seconds)
     running.kill()
     running.wait()

@@ -46,7 +46,7 @@ def wait_until_ready(ahead: Ahead) -> None:
 
 
 def kill_process(ahead: Ahead) -> None:
-    pid = ahead._processes.schedule(os.getpid, limit=60).result()
+    pid = ahead._processes.schedule(os.getpid, limit=300.0).result()
     os.kill(pid, signal.SIGKILL)
 
 

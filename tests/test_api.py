@@ -117,7 +117,7 @@ def test_example_of_the_readme_runs_as_it_stands(tmp_path, how):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -92,30 +92,30 @@ def processes():
 
 @pytest.mark.parametrize("kind", ENDS)
 def test_error_of_any_kind_arrives_as_one_of_ours(processes, kind):
-    first = processes.schedule(os.getpid, limit=60.0).result()
+    first = processes.schedule(os.getpid, limit=300.0).result()
     wanted, said = ENDS[kind]
     with pytest.raises(TunerError) as caught:
-        processes.schedule(fail, kind, limit=60.0).result()
+        processes.schedule(fail, kind, limit=300.0).result()
     assert type(caught.value) is wanted
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert processes.schedule(os.getpid, limit=60.0).result() == first, "the process was lost"
+    assert processes.schedule(os.getpid, limit=300.0).result() == first, "the process was lost"
 
 
 @pytest.mark.parametrize("argument", [lambda: None, Landmine()], ids=["lambda", "landmine"])
 def test_argument_that_cannot_be_sent_is_said_and_holds_nothing_up(processes, argument):
     with pytest.raises(Unforeseen):
-        processes.schedule(fail, argument, limit=60.0).result(timeout=60.0)
-    assert processes.schedule(fail, "", limit=60.0).result() == "fine"
+        processes.schedule(fail, argument, limit=300.0).result(timeout=300.0)
+    assert processes.schedule(fail, "", limit=300.0).result() == "fine"
 
 
 def test_text_of_a_rejection_crosses_with_it(processes):
     with pytest.raises(CompileError) as caught:
-        processes.schedule(fail, "own", limit=60.0).result()
+        processes.schedule(fail, "own", limit=300.0).result()
     assert caught.value.text == "the log"
 
 
 def test_traceback_of_a_foreign_error_crosses_as_text(processes):
     with pytest.raises(Unforeseen) as caught:
-        processes.schedule(fail, "unmakeable", limit=60.0).result()
+        processes.schedule(fail, "unmakeable", limit=300.0).result()
     assert "in fail" in caught.value.trace

@@ -23,7 +23,7 @@ def blocked_signals() -> set[int]:
 def test_ctrl_c_while_a_process_starts_does_not_reach_it():
     processes = Processes(1)
     try:
-        assert signal.SIGINT in processes.schedule(blocked_signals, limit=60.0).result()
+        assert signal.SIGINT in processes.schedule(blocked_signals, limit=300.0).result()
     finally:
         processes.close()
     assert signal.SIGINT not in blocked_signals()
@@ -33,7 +33,7 @@ def test_ctrl_c_while_a_process_starts_does_not_reach_it():
 def test_a_process_that_is_killed_while_idle_is_replaced():
     processes = Processes(1)
     try:
-        first = processes.schedule(os.getpid, limit=60.0).result()
+        first = processes.schedule(os.getpid, limit=300.0).result()
         os.kill(first, signal.SIGKILL)
         second = _sooner_or_later(processes)
         assert second != first
@@ -46,7 +46,7 @@ def _sooner_or_later(processes: Processes) -> int:
     """Return the process that answers next: what was handed to the dead one before anybody noticed is lost."""
     for _ in range(3):
         with contextlib.suppress(*DIED):
-            return processes.schedule(os.getpid, limit=60.0).result()
+            return processes.schedule(os.getpid, limit=300.0).result()
     raise AssertionError("no process came back")
 
 
@@ -64,7 +64,7 @@ def test_killing_the_keeper_ends_its_processes_and_theirs_without_a_word(tmp_pat
         "from test_processes import parent_and_child\n"
         "from tuner.processes import Processes\n"
         "processes = Processes(1)\n"
-        "print(*processes.schedule(parent_and_child, limit=60.0).result(), flush=True)\n"
+        "print(*processes.schedule(parent_and_child, limit=300.0).result(), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
@@ -86,7 +86,7 @@ import os
 print("once", flush=True)
 from tuner.processes import Processes
 processes = Processes(1)
-print([processes.schedule(pow, 2, 3, limit=60.0).result() for _ in range(2)], flush=True)
+print([processes.schedule(pow, 2, 3, limit=300.0).result() for _ in range(2)], flush=True)
 processes.close()
 """
 
@@ -102,7 +102,7 @@ def test_script_without_a_guard_runs_once(tmp_path: Path, how: str):
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert (done.stdout, done.stderr) == ("once\n[8, 8]\n", "")

@@ -84,7 +84,7 @@ def nvcc(source: str, arch: str, folder: Path) -> tuple[int, str]:
     path = folder / f"{abs(hash((source, arch)))}.cu"
     path.write_text('extern "C" {\n' + source + "\n}\n")
     command = ["nvcc", "-cubin", f"-arch={arch}", "-Xptxas", "-v", "-o", str(path.with_suffix(".cubin")), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
