@@ -27,6 +27,9 @@ KEPT = {
     **{"BLOCK_SHAPE": "160x1", "WEIGHTS": "registers", "PREFETCH": 512},
 }
 
+FEW = {"OPERANDS": "fp16x4", "TILE_COLUMNS": 16, "BLOCK_SHAPE": "128x1"}  # layers of one or few channels
+BURSTS = {"WEIGHTS": "registers", "PREFETCH": 256}
+
 
 class Tile:
     """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
@@ -535,6 +538,19 @@ TEMPLATE = KernelTemplate(
             "tensor cores: 6 channels, 4 shifts", {**START, "TILE_M": 6, "WRITES": "vector", "SHIFTS": 4}, start=True
         ),
         Baseline("tensor cores: weights in registers", KEPT, start=True),
+        Baseline(
+            "tensor cores: 6 channels, x in bursts",
+            {**FEW, "TILE_ROWS": 1, "TILE_M": 6, "SHIFTS": 4, "WRITES": "vector", **BURSTS},
+            start=True,
+        ),
+        *(
+            Baseline(
+                f"tensor cores: {channels} channels, {shifts} shifts, in bulk",
+                {**FEW, "TILE_ROWS": rows, "TILE_M": channels, "SHIFTS": shifts, "WRITES": "bulk"},
+                start=True,
+            )
+            for channels, shifts, rows in ((4, 2, 4), (6, 4, 2), (12, 2, 6))
+        ),
         *(
             Baseline(
                 f"tensor cores: {operands}, {channels} channels",

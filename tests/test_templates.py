@@ -316,6 +316,15 @@ def test_search_knows_of_tensor_cores_from_the_first_on_every_layer() -> None:
         assert any(template.violated(each, layer, rounded) is None for layer in (*layers, wide)), each.key
 
 
+@pytest.mark.parametrize("name", [name for name, layer in LAYERS.items() if layer.C == 1])
+def test_search_begins_near_where_searches_of_layers_of_one_channel_ended(name: str) -> None:
+    template, layer = TEMPLATES["tensor_core"], LAYERS[name].with_batch(10_000)
+    starts = [template.configuration(each.values) for each in template.baselines if each.start]
+    valid = [each.as_dict() for each in starts if template.violated(each, layer, CUDA_LIMITS) is None]
+    shifted = [each for each in valid if int(each["SHIFTS"]) > 1]
+    assert any(each["WRITES"] == "bulk" or each["WEIGHTS"] == "registers" for each in shifted), valid
+
+
 def test_every_start_of_warpgroups_is_valid_on_some_layer() -> None:
     template = TEMPLATES["warpgroup"]
     deep = [custom(B=64, C=C, H=56, W=56, M=128, K=3) for C in (64, 128)] + [
