@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tuner.templates import DeviceLimits
 from tuner.tuning import Progress, RunOptions, gain
 from tuner.tuning.floor_stop import stop_floor
 from tuner.tuning.gain import FEWEST, LONG, GainRule, History, Look
+from tuner.tuning.run import Run
 from tuner.tuning.stopping import Stopping, budget_left, unexplored
 
 LAYER = find_layer("conv2", 10)
@@ -195,3 +197,12 @@ def hopeless(self: GainRule, history: History, least: float, budget: int) -> Loo
 
 def words(text: str) -> str:
     return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("reason", "winner", "settled"),
+    [("over", object(), True), ("over", None, False), ("gain", object(), False), ("interrupted", None, True)],
+)
+def test_finals_are_held_where_a_finished_search_has_no_winner_yet(reason, winner, settled):
+    run = SimpleNamespace(handle=SimpleNamespace(champion=lambda: winner))
+    assert Run._is_settled(run, reason) == settled

@@ -41,6 +41,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "foreseen": foreseen_json(report.foreseen, report.winner),
         "health": list(report.health),
         "stopped": list(report.stopped),
+        "over": report.over,
         "seconds": {
             "total": report.costs.total,
             "prepare": report.costs.prepare,

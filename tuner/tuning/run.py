@@ -34,8 +34,6 @@ from tuner.tuning.stopping import Stopping
 from tuner.tuning.supply import Supply, measured
 from tuner.worker import Worker
 
-SETTLED = ("interrupted", "over")  # ends at which no finals are held
-
 
 class Run:
     """One run of a study; owns the compile pool and the writer while it lasts."""
@@ -83,7 +81,7 @@ class Run:
             with Writer(self.handle) as self.writer:
                 self._begun = time.monotonic()
                 reason = self._search_or_interrupt()
-                best = settle(self) if reason not in SETTLED else settle(self, heats=0)
+                best = settle(self, heats=0) if self._is_settled(reason) else settle(self)
                 self._remember(reason)
             agreement = self._agreement(best)
             self.handle.note()
@@ -111,6 +109,10 @@ class Run:
             stopped=self.stopping.lines(self.ledger.results),
             over=self.stopping.stop is not None,
         )
+
+    def _is_settled(self, reason: str) -> bool:
+        """Say whether no finals are to be held: there is no time for them, or they were held where the search ended."""
+        return reason == "interrupted" or (reason == "over" and self.handle.champion() is not None)
 
     def _remember(self, reason: str) -> None:
         """Let the same command know that this search is over."""
