@@ -60,7 +60,7 @@ files() {
         while IFS= read -r -d '' name; do [ -e "$here/$name" ] && printf '%s\0' "$name"; done
 }
 
-# In a namespace of its own, so that no mount and no process outlives it: what a machine that has started up has.
+# What a machine that has started up has.
 mounted() {
     mount -t proc proc "$root/proc" && mount -t tmpfs tmpfs "$root/dev" && mkdir "$root/dev/shm" || return
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
@@ -87,8 +87,9 @@ as_newcomer() {
         PATH=/usr/local/bin:/usr/bin:/bin "${settings[@]}" /bin/bash -c "$1" </dev/null
 }
 
-# As PID 1 of the namespace.
+# As PID 1 of a namespace of its own, so that no mount and no process outlives it.
 inside() {
+    build
     mounted >"$work/log" 2>&1 || skip "nothing can be mounted here: $(tail -n 1 "$work/log")"
     mapfile -t settings < <(pip_settings)
     mapfile -t lines < <(commands)
@@ -124,12 +125,12 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/fresh-XXXXXX")
 root=$work/root
 mkdir -m 755 "$root"
 trap 'rm -rf --one-file-system "$work"' EXIT
-trap 'kill -KILL "$child" 2>/dev/null; wait; exit 130' INT TERM HUP
+trap '[ -z "$child" ] || kill -KILL "$child" 2>/dev/null; wait; exit 130' INT TERM HUP
 export work root
 child=
-build
+unshare --mount --pid --fork true 2>"$work/log" || skip "no machine can be kept apart here: $(cat "$work/log")"
 # In the background, so that a signal is answered at once; a background process of bash ignores SIGINT, a user's does not.
-unshare --mount --pid --fork --kill-child env --default-signal=INT,QUIT \
+unshare --mount --pid --fork --kill-child --mount-proc env --default-signal=INT,QUIT \
     bash "${BASH_SOURCE[0]}" --inside ${first:+--first} "$suite" &
 child=$!
 code=0

@@ -49,7 +49,14 @@ def test_run_begins_with_what_a_gpu_without_pycuda_lacks(gpu, capsys, tmp_path):
 def test_doctor_names_each_thing_that_building_pycuda_lacks(capsys):
     told = said(capsys, "doctor", "--json")
     assert "an NVIDIA GPU is there, but PyCUDA is not installed" in told
-    for word in ("apt-get install g++", f"python3.{sys.version_info.minor}-dev", "nvcc", "headers", "CPATH"):
+    for word in (
+        "apt-get install g++",
+        f"python3.{sys.version_info.minor}-dev",
+        "nvcc",
+        "cuda.h",
+        "CPATH",
+        "LIBRARY_PATH",
+    ):
         assert word in told
 
 
@@ -63,7 +70,8 @@ def test_cuda_asked_for_without_pycuda_is_one_line_with_what_it_lacks():
 
 
 def test_nothing_is_lacking_where_all_is_there(tmp_path, monkeypatch):
-    for path in ("bin/g++", "bin/nvcc", "include/cuda.h", "python/Python.h"):
+    toolkit = ("bin/nvcc", "include/cuda.h", "include/curand.h", "lib64/libcurand.so", "lib64/stubs/libcuda.so")
+    for path in ("bin/g++", "python/Python.h", *toolkit):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

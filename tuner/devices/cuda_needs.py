@@ -7,11 +7,13 @@ import os
 import shutil
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 CARDS = Path("/proc/driver/nvidia/gpus")  # a folder a card, by the kernel's driver
 COMPILERS = ("g++", "c++", "clang++")
 LIBRARY = "libcuda.so.1"
+HEADERS, LIBRARIES = ("cuda.h", "curand.h"), ("libcuda.so", "libcurand.so")
 
 
 def gpu_present() -> bool:
@@ -42,22 +44,31 @@ def driver_library_loads() -> bool:
 def lacking() -> str:
     """Return what building PyCUDA needs and this machine lacks, each with its remedy; empty where all is there."""
     python = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
-    nvcc = shutil.which("nvcc")
+    headers = _beyond("CPATH", ("include",))
+    libraries = _beyond(
+        "LIBRARY_PATH", ("lib64", "lib64/stubs", "lib", "lib/stubs", f"lib/{os.uname().machine}-linux-gnu")
+    )
     needs = {
         "a C++ compiler (apt-get install g++)": any(map(shutil.which, COMPILERS)),
-        f"Python's headers (apt-get install {python})": _has("Python.h", [sysconfig.get_path("include")]),
-        "the CUDA toolkit's nvcc (its bin folder on the PATH)": nvcc is not None,
-        "the toolkit's headers (its include folder on CPATH)": _has("cuda.h", _include_folders(nvcc)),
+        f"Python's headers (apt-get install {python})": _has(["Python.h"], [sysconfig.get_path("include")]),
+        "the CUDA toolkit's nvcc (its bin folder on the PATH)": shutil.which("nvcc") is not None,
+        f"the toolkit's {' and '.join(HEADERS)} (their folder on CPATH)": _has(HEADERS, headers),
+        f"{' and '.join(LIBRARIES)} (their folders on LIBRARY_PATH)": _has(LIBRARIES, libraries),
     }
     return ", ".join(need for need, there in needs.items() if not there)
 
 
-def _include_folders(nvcc: str | None) -> list[str]:
-    roots = [os.environ.get("CUDA_ROOT", ""), "/usr", "/usr/local"]
-    if nvcc is not None:
-        roots += [str(Path(path).parents[1]) for path in (nvcc, os.path.realpath(nvcc))]
-    return [*os.environ.get("CPATH", "").split(os.pathsep), *(f"{root}/include" for root in roots if root)]
+def _beyond(variable: str, folders: tuple[str, ...]) -> list[str]:
+    """Return the folders of ``variable``, then these of the toolkit and of the system."""
+    nvcc = shutil.which("nvcc")
+    roots = [os.environ.get("CUDA_ROOT", ""), *([] if nvcc is None else _parents(nvcc)), "/usr", "/usr/local"]
+    own = os.environ.get(variable, "").split(os.pathsep)
+    return [*filter(None, own), *(f"{root}/{folder}" for root in roots if root for folder in folders)]
 
 
-def _has(header: str, folders: list[str]) -> bool:
-    return any(Path(folder, header).is_file() for folder in folders if folder)
+def _parents(program: str) -> list[str]:
+    return [str(Path(path).parents[1]) for path in (program, os.path.realpath(program))]
+
+
+def _has(files: Sequence[str], folders: Sequence[str]) -> bool:
+    return all(any(Path(folder, file).is_file() for folder in folders) for file in files)
