@@ -38,26 +38,34 @@ mirror() {
 
 build() {
     if ! command -v debootstrap >/dev/null; then
-        (apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q debootstrap) >"$work/log" 2>&1 ||
-            skip "debootstrap cannot be installed: $(tail -n 1 "$work/log")"
+        timeout 200 sh -c 'apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q debootstrap' \
+            >"$work/log" 2>&1 || skip "debootstrap cannot be installed: $(tail -n 1 "$work/log")"
     fi
     # shellcheck disable=SC2046  (no mirror is no argument)
     timeout 400 debootstrap --variant=minbase --include="$PACKAGES" "$suite" "$root" $(mirror) >"$work/log" 2>&1 ||
         skip "debootstrap cannot fetch $suite: $(tail -n 1 "$work/log")"
-    cp /etc/resolv.conf /etc/hosts "$root/etc/"
+    furnish >"$work/log" 2>&1 || skip "the machine cannot be furnished: $(tail -n 1 "$work/log")"
+}
+
+# Its way to the network, its user, and what that one has cloned.
+furnish() {
+    cp /etc/resolv.conf /etc/hosts "$root/etc/" || return
     if compgen -G '/usr/local/share/ca-certificates/*.crt' >/dev/null; then
         cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/"
-        chroot "$root" update-ca-certificates >"$work/log" 2>&1
+        chroot "$root" update-ca-certificates || return
     fi
-    chroot "$root" useradd --create-home --uid "$USER_ID" --shell /bin/bash newcomer
-    files | tar -C "$here" --null --files-from=- --create | (mkdir "$root/home/newcomer/tuner" && tar -C "$_" --extract)
+    chroot "$root" useradd --create-home --uid "$USER_ID" --shell /bin/bash newcomer || return
+    mkdir "$root/home/newcomer/tuner" || return
+    files | tar -C "$here" --null --files-from=- --create | tar -C "$root/home/newcomer/tuner" --extract || return
     chroot "$root" chown -R newcomer:newcomer /home/newcomer
 }
 
 # What a clone of the working tree would hold, with its changes.
 files() {
     git -c safe.directory='*' -C "$here" ls-files -z --cached --others --exclude-standard |
-        while IFS= read -r -d '' name; do [ -e "$here/$name" ] && printf '%s\0' "$name"; done
+        while IFS= read -r -d '' name; do
+            if [ -e "$here/$name" ]; then printf '%s\0' "$name"; fi
+        done
 }
 
 # What a machine that has started up has.
@@ -94,7 +102,7 @@ inside() {
     mapfile -t settings < <(pip_settings)
     mapfile -t lines < <(commands)
     [ "${#lines[@]}" = 2 ] || { echo "fresh.sh: README's first block has ${#lines[@]} commands, not 2"; exit 1; }
-    as_newcomer "python3 -m venv /tmp/probe && /tmp/probe/bin/pip download --no-deps --dest /tmp click" \
+    as_newcomer "python3 -m venv /tmp/probe && timeout 200 /tmp/probe/bin/pip download --no-deps --dest /tmp click" \
         >"$work/log" 2>&1 || skip "pip reaches no index there: $(tail -n 1 "$work/log")"
     for line in "${lines[@]:0:${first:-2}}"; do
         echo "fresh.sh: $suite: $line"

