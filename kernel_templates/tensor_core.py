@@ -540,16 +540,23 @@ TEMPLATE = KernelTemplate(
         Baseline("tensor cores: weights in registers", KEPT, start=True),
         Baseline(
             "tensor cores: 6 channels, x in bursts",
-            {**FEW, "TILE_ROWS": 1, "TILE_M": 6, "SHIFTS": 4, "WRITES": "vector", **BURSTS},
+            {**FEW, "TILE_ROWS": 1, "TILE_M": 6, "SHIFTS": 4, "WRITES": "vector", "BLOCK_SHAPE": "256x1", **BURSTS},
             start=True,
         ),
         *(
             Baseline(
                 f"tensor cores: {channels} channels, {shifts} shifts, in bulk",
-                {**FEW, "TILE_ROWS": rows, "TILE_M": channels, "SHIFTS": shifts, "WRITES": "bulk"},
+                {
+                    **FEW,
+                    "TILE_ROWS": rows,
+                    "TILE_COLUMNS": columns,
+                    "TILE_M": channels,
+                    "SHIFTS": shifts,
+                    "WRITES": "bulk",
+                },
                 start=True,
             )
-            for channels, shifts, rows in ((4, 2, 4), (6, 4, 2), (12, 2, 6))
+            for channels, shifts, rows, columns in ((4, 2, 6, 32), (6, 4, 2, 16), (12, 2, 6, 16))
         ),
         *(
             Baseline(
@@ -559,6 +566,11 @@ TEMPLATE = KernelTemplate(
             )
             for operands in ("fp16x3", "fp16")
             for channels, rows, columns in ((16, 2, 32), (24, 3, 16), (32, 4, 16))
+        ),
+        Baseline(
+            "tensor cores: fp16x3, 24 channels, 19 sets in turn",
+            {**PAIRS, "OPERANDS": "fp16x3", "TILE_M": 24, "TILE_ROWS": 3, "BLOCK_SHAPE": "384x1", "SEQUENCE": 19},
+            start=True,
         ),
     ),
 )
