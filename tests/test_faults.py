@@ -152,5 +152,5 @@ def test_layer_larger_than_the_memory_is_refused_before_anything_is_allocated(tm
 
 
 def test_layer_that_cannot_be_indexed_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="limit 4,294,967,295"):
+    with pytest.raises(UsageError, match="an int counts to 2,147,483,647"):
         run(tmp_path, faulty("none"), layer=find_layer("C=1,H=4096,M=512,K=1", batch=10_000))

@@ -65,7 +65,7 @@ class Rejected(TunerError):
     @property
     def whole(self) -> str:
         """The message, which stands for the failure in tables, and below it the full text."""
-        return str(self) if self.text == str(self) else f"{self}\n{self.text}"
+        return self.text if self.text.startswith(str(self)) else f"{self}\n{self.text}"
 
     def __reduce__(self) -> tuple[type[Rejected], tuple[str, str]]:
         return type(self), (str(self), self.text)

@@ -80,6 +80,15 @@ class ConvLayer:
         return self.B * self.M * self.H_out * self.W_out
 
     @property
+    def x_size(self) -> int:
+        return self.B * self.C * self.H * self.W
+
+    @property
+    def most_images(self) -> int:
+        """The largest batch whose x and y an ``int`` can index."""
+        return (2**31 - 1) // max(self.C * self.H * self.W, self.M * self.H_out * self.W_out)
+
+    @property
     def flop(self) -> int:
         """Floating-point operations, a multiply-add counted as two."""
         return 2 * self.y_size * self.reduction
@@ -87,8 +96,7 @@ class ConvLayer:
     @property
     def least_bytes(self) -> int:
         """Fewest bytes through device memory: x and w read once, y written once."""
-        x_size = self.B * self.C * self.H * self.W
-        return FLOAT_BYTES * (x_size + self.M * self.reduction + self.y_size)
+        return FLOAT_BYTES * (self.x_size + self.M * self.reduction + self.y_size)
 
     def with_batch(self, batch: int) -> ConvLayer:
         return replace(self, B=batch)

@@ -26,6 +26,11 @@ def builtin_templates() -> dict[str, KernelTemplate]:
     return {path.stem: load_template(path) for path in _sources(template_folder())}
 
 
+def builtin_names() -> list[str]:
+    """Return the names of the product's templates."""
+    return [path.stem for path in _sources(template_folder())]
+
+
 def _sources(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.glob("*.py")) if path.with_suffix(".cu").exists())
 

@@ -6,13 +6,14 @@ run-time argument); a word such as ``GRID_LAYOUT="B,M,1"`` becomes the enumerato
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from tuner.layers import ConvLayer
+from tuner.sources import marked
 from tuner.templates import Choice, Configuration, Dialect, KernelTemplate, Launch, Parameter
+from tuner.words import enumerator
 
 ENTRY = "conv_forward"
 
@@ -38,11 +39,25 @@ def short_header() -> str:
     return (Path(__file__).with_name("preludes") / "pocl.h").read_text(encoding="utf-8")
 
 
-def render(template: KernelTemplate, configuration: Configuration, layer: ConvLayer, dialect: Dialect) -> Rendered:
-    """Render one configuration of ``template`` for ``layer``."""
+def render(
+    template: KernelTemplate, configuration: Configuration, layer: ConvLayer, dialect: Dialect, *, marks: bool = True
+) -> Rendered:
+    """Render one configuration of ``template`` for ``layer``.
+
+    Args:
+        marks: Tell the compiler where the lines of a user's own template were written, for its messages.
+
+    Raises:
+        Infeasible: The template's launch fails for it.
+    """
     launch = template.launch_of(configuration, layer)
     defines = layer_defines(layer) + block_defines(launch) + parameter_defines(template, configuration)
-    return Rendered(source="\n".join((prelude(dialect), defines, template.source)), launch=launch)
+    if marks and template.home:
+        named = ((f"{dialect}.h", prelude(dialect)), ("parameters", defines))
+        parts = [f'#line 1 "{name}"\n{text}' for name, text in named] + [marked(template.source)]
+    else:
+        parts = [prelude(dialect), defines, template.source]
+    return Rendered(source="\n".join(parts), launch=launch)
 
 
 def layer_defines(layer: ConvLayer) -> str:
@@ -71,8 +86,3 @@ def _define(parameter: Parameter, value: Choice) -> list[str]:
     words = [choice for choice in parameter.choices if isinstance(choice, str)]
     lines = [f"#define {enumerator(parameter.name, word)} {number}" for number, word in enumerate(words, start=1)]
     return [*lines, f"#define {parameter.name} {enumerator(parameter.name, value)}"]
-
-
-def enumerator(name: str, word: str) -> str:
-    """Return the C name of a word choice: ``GRID_LAYOUT`` and ``B,M,1`` give ``GRID_LAYOUT_B_M_1``."""
-    return f"{name}_" + re.sub(r"\W+", "_", word).upper()

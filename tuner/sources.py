@@ -1,30 +1,94 @@
-"""A kernel's source as one text."""
+"""A kernel's source as one text that knows where its lines were written."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from tuner.errors import UsageError
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)
+_INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*"([^"]+)"')
 
 
-def with_includes(path: Path, inside: tuple[Path, ...] = ()) -> str:
+class Source(str):
+    """A text with the place of each of its lines.
+
+    Attributes:
+        places: By line: its file, as named from the folder of the first one, and its number there.
+    """
+
+    places: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, lines: list[str], places: list[tuple[str, int]]) -> Source:
+        """Return the text of some lines."""
+        source = cls("\n".join(lines))
+        source.places = tuple(places)
+        return source
+
+    def marked(self) -> str:
+        """Return the text with ``#line`` wherever the next line was not written below the last one."""
+        lines: list[str] = []
+        expected: tuple[str, int] | None = None
+        for line, (file, number) in zip(self.split("\n"), self.places, strict=True):
+            if expected != (file, number):
+                lines.append(f'#line {number} "{file}"')
+            lines.append(line)
+            expected = file, number + 1
+        return "\n".join(lines)
+
+
+def marked(text: str) -> str:
+    """Return a source with its lines' places for the compiler, where they are known."""
+    return text.marked() if isinstance(text, Source) else text
+
+
+def place(text: str, offset: int) -> str:
+    """Return where the character at ``offset`` was written: ``mine.cu:7``."""
+    line = text.count("\n", 0, offset)
+    file, number = text.places[line] if isinstance(text, Source) else ("line", line + 1)
+    return f"{file}:{number}"
+
+
+def with_includes(path: Path, inside: tuple[Path, ...] = ()) -> Source:
     """Read a source with each file that it includes by ``#include "name"`` in its place.
 
     Args:
         inside: The files that include this one, the outermost first.
 
     Raises:
-        UsageError: A file is missing, or includes itself.
+        UsageError: A file is missing or no text, or includes itself.
     """
     if path in inside:
         raise UsageError(f"source {path} includes itself; remove the circle")
     if not path.is_file():
         raise UsageError(f"source {inside[-1] if inside else path}: there is no file {path}; put it there")
+    name = os.path.relpath(path, (inside[0] if inside else path).parent).replace("\\", "/").replace('"', "'")
+    lines: list[str] = []
+    places: list[tuple[str, int]] = []
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if match := _INCLUDE.match(line):
+            part = with_includes(path.parent / match[1], (*inside, path))
+            lines += part.split("\n")
+            places += part.places
+        else:
+            lines.append(line)
+            places.append((name, number))
+    return Source.of(lines, places)
 
-    def included(match: re.Match[str]) -> str:
-        return with_includes(path.parent / match[1], (*inside, path))
 
-    return _INCLUDE.sub(included, path.read_text(encoding="utf-8"))
+def _text(path: Path) -> str:
+    """Return a file's text without the mark some editors put before it."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"source {path}: byte {error.start} (0x{error.object[error.start]:02x}) is not UTF-8; save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"source {path}: {error.strerror}; let it be read") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise UsageError(f"source {path}:{line}: a NUL byte; save it as plain text")
+    return text

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.columns import Indices, apply_rule
+from tuner.errors import UsageError
 from tuner.layers import ConvLayer
 from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate
 
@@ -36,6 +37,12 @@ class TemplateSpace:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def emptied_by(self) -> str:
+        """Why nothing is valid: the reason of the constraint that removed the last combinations."""
+        last = next((name for name, count in reversed(self.dropped.items()) if count), "")
+        return next((f"{rule.reason} ({rule.name})" for rule in self.template.constraints if rule.name == last), last)
 
     def configuration(self, row: int) -> Configuration:
         chosen = zip(self.template.parameters, self.rows[row], strict=True)
@@ -96,10 +103,15 @@ def enumerate_template(template: KernelTemplate, layer: ConvLayer, limits: Devic
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """The union of several templates' spaces; a global index is a template's offset plus a row."""
+    """The union of several templates' spaces; a global index is a template's offset plus a row.
+
+    Attributes:
+        left_out: Templates without a valid configuration here, by name, and why.
+    """
 
     layer: ConvLayer
     parts: tuple[TemplateSpace, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
@@ -143,7 +155,22 @@ class Space:
 
 
 def enumerate_space(templates: Sequence[KernelTemplate], layer: ConvLayer, limits: DeviceLimits) -> Space:
-    """Enumerate several templates for one layer on one device; templates of another dialect are left out."""
-    usable = [template for template in templates if limits.dialect in template.dialects]
-    parts = tuple(enumerate_template(template, layer, limits) for template in usable)
-    return Space(layer=layer, parts=tuple(part for part in parts if len(part)))
+    """Enumerate several templates for one layer on one device.
+
+    Raises:
+        UsageError: A constraint fails; or two templates have one name.
+    """
+    names = [template.name for template in templates]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise UsageError(f"template {min(twice)}: two have this name; give one of them, or rename it")
+    parts, left_out = [], []
+    for template in templates:
+        if limits.dialect not in template.dialects:
+            left_out.append((template.name, f"it is written for {' and '.join(template.dialects)} alone"))
+            continue
+        part = enumerate_template(template, layer, limits)
+        if len(part):
+            parts.append(part)
+        else:
+            left_out.append((template.name, part.emptied_by))
+    return Space(layer=layer, parts=tuple(parts), left_out=tuple(left_out))

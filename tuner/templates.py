@@ -25,6 +25,7 @@ from tuner.errors import Infeasible, UsageError
 from tuner.layers import ConvLayer
 from tuner.sources import with_includes
 from tuner.values import Values
+from tuner.words import check_choices, check_name, check_together, enumerator
 
 Choice = int | str
 Dialect = str
@@ -115,17 +116,23 @@ class Parameter:
     doc: str
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise UsageError(f"parameter '{self.name}': the name must be upper case, like TILE_WIDTH")
+        check_name(self.name)
+        if isinstance(self.choices, list):
+            object.__setattr__(self, "choices", tuple(self.choices))
+        if not isinstance(self.choices, tuple):
+            raise UsageError(f"parameter {self.name}: choices are {shortened(self.choices)}; give a tuple: (1, 2)")
         if not self.choices:
             raise UsageError(f"parameter {self.name}: no choices; give at least one")
-        if len(set(self.choices)) != len(self.choices):
-            raise UsageError(f"parameter {self.name}: a choice is given twice in {self.choices}; give each once")
         for choice in self.choices:
             if isinstance(choice, bool) or not isinstance(choice, int | str):
                 raise UsageError(
                     f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word; give one of these"
                 )
+        if len(set(self.choices)) != len(self.choices):
+            raise UsageError(f"parameter {self.name}: a choice is given twice in {self.choices}; give each once")
+        check_choices(self.name, self.choices)
 
     @property
     def is_shape(self) -> bool:
@@ -138,6 +145,16 @@ class Parameter:
             stem = self.name.removesuffix("_SHAPE")
             values |= {f"{stem}_X": int(match[1]), f"{stem}_Y": int(match[2])}
         return values
+
+    def words(self) -> dict[str, str]:
+        """Return each word that a kernel sees of this parameter, and what it is."""
+        if self.is_shape:
+            parts = (part for part in self.parts(self.choices[0]) if part != self.name)
+            return {self.name: f"the parameter {self.name}", **dict.fromkeys(parts, f"a part of {self.name}")}
+        words = {
+            enumerator(self.name, each): f"{self.name}'s '{each}'" for each in self.choices if isinstance(each, str)
+        }
+        return {self.name: f"the parameter {self.name}", **words}
 
 
 @cache
@@ -206,6 +223,7 @@ class KernelTemplate:
         figures: ``figures(p, layer)``: by name, positive sizes (or columns of them) that follow from a configuration
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
         home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
+        wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
     """
 
     name: str
@@ -218,6 +236,7 @@ class KernelTemplate:
     dialects: tuple[Dialect, ...] = (CUDA, OPENCL)
     figures: Derivation | None = None
     home: Home | None = None
+    wide_indices: bool = False
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -226,6 +245,7 @@ class KernelTemplate:
             raise UsageError(f"template {self.name}: no parameters; declare at least one")
         if len(set(names)) != len(names):
             raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}; keep one")
+        check_together(self.name, (word for parameter in self.parameters for word in parameter.words().items()))
         for baseline in self.baselines:
             self.configuration(baseline.values)
 

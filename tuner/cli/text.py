@@ -21,7 +21,10 @@ def milliseconds(seconds: float) -> str:
 
 
 def spread(result: Result) -> str:
-    return f"{result.measurement.spread:.1%}" if result.measurement else ""
+    """Return half the interval relative to the median; beyond all of it the figure says nothing more."""
+    if not result.measurement:
+        return ""
+    return f"{result.measurement.spread:.1%}" if result.measurement.spread <= 1 else "> 100%"
 
 
 def percent(share: float | None) -> str:

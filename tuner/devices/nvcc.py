@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
+from tuner.diagnostics import readable
 from tuner.errors import CompileError, UsageError
 
 OPTIONS = ("-O3", "-std=c++17")
@@ -56,7 +57,7 @@ def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
         return _run(arch, source)
     except NvccError as error:
         log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
-        raise CompileError(_first_error(log), log) from None
+        raise CompileError(*(readable(log, source) or (_first_error(log), log))) from None
 
 
 def short_header() -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from tuner.devices import pocl
 from tuner.devices.base import Array, Buffer, Kernel, no_entry, other_arguments, wait_until
 from tuner.devices.linker import REMEDY, bring_linker, found_linker
+from tuner.diagnostics import readable
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
 from tuner.render import short_header
 from tuner.results import Environment, Resources, Telemetry
@@ -95,7 +96,8 @@ def compile_source(name: str, source: str) -> bytes:
     try:
         program = build(device, source, native_words(device))
     except cl.RuntimeError as error:
-        raise CompileError(_first_error(str(error)), str(error)) from None
+        log = str(error)
+        raise CompileError(*(readable(log, source) or (_first_error(log), log))) from None
     return cast(bytes, program.get_info(cl.program_info.BINARIES)[0])
 
 

@@ -67,7 +67,7 @@ def render_header(winner: Winner) -> str:
     if not winner.result.ok or measurement is None or measurement.pruned:
         raise UsageError(f"export {winner.study}, trial {winner.trial}: {winner.result.outcome} is not a full result")
     configuration = winner.template.configuration(winner.result.configuration.as_dict())
-    source = render(winner.template, configuration, winner.layer, winner.dialect).source
+    source = render(winner.template, configuration, winner.layer, winner.dialect, marks=False).source
     source = re.sub(rf"\b{ENTRY}\b", winner.entry, source)
     geometry = find_geometry(winner.template, configuration, winner.layer)
     dialect = cuda if winner.dialect == CUDA else opencl

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 
-from tuner.errors import UsageError
 from tuner.protocol import BenchFacts
 from tuner.space import Space, enumerate_space
 from tuner.storage import Store, StudyHandle, foresee
+from tuner.tuning.before import check_some_left, suited, try_python
 from tuner.tuning.carry import carry_over
 from tuner.tuning.donors import find_donor
 from tuner.tuning.fingerprint import study_key
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Observer, Report
-from tuner.tuning.python_first import try_python
 from tuner.tuning.run import Run
 from tuner.worker import Worker
 
@@ -30,16 +29,12 @@ def tune(options: RunOptions, observer: Observer) -> Report:
     """
     started = time.monotonic()
     foresee(options.storage)
+    templates = suited(options)
     with Worker(options.spec, options.trial_timeout) as worker:
-        space = enumerate_space(options.templates, options.layer, worker.facts.limits)
-        if not len(space):
-            names = ", ".join(each.name for each in options.templates)
-            raise UsageError(
-                f"layer {options.layer.name}: no valid configuration of {names} on {options.device}; give another "
-                "--template or --device"
-            )
+        space = enumerate_space(templates, options.layer, worker.facts.limits)
+        lacking = check_some_left(space, options)
         searched = options.only.of(space)
-        lacking = [line for part in searched.parts if part.template.home for line in try_python(part)]
+        lacking += [line for part in searched.parts if part.template.home for line in try_python(part)]
         with Store.open(options.storage) as store:
             donor = find_donor(store, study_key(space, options.spec, worker.facts), searched, options)
             handle, news = open_study(store, space, options, worker.facts)

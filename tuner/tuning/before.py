@@ -1,0 +1,79 @@
+"""Templates looked at before anything is compiled or stored: what fails always is theirs, not a configuration's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tuner.errors import Infeasible, UsageError
+from tuner.kernel_text import check_source
+from tuner.loading import builtin_names
+from tuner.search.figures import without_figure
+from tuner.space import Space, TemplateSpace
+from tuner.templates import CUDA, OPENCL, KernelTemplate
+from tuner.tuning.options import RunOptions
+
+TRIED = 64  # configurations, spread over the space
+
+
+def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
+    """Return the templates that can index the layer, after a look at the sources of the user's own.
+
+    Raises:
+        UsageError: A source cannot work on the device, or no template counts far enough.
+    """
+    dialect = CUDA if options.device.startswith("cuda") else OPENCL
+    for template in options.templates:
+        if template.home and dialect in template.dialects:
+            check_source(template, dialect)
+    layer = options.layer
+    if layer.most_images >= layer.B:
+        return options.templates
+    wide = tuple(template for template in options.templates if template.wide_indices)
+    if not wide:
+        larger, size = max(("x", layer.x_size), ("y", layer.y_size), key=lambda each: each[1])
+        less = f"--batch {layer.most_images} or less" if layer.most_images else "smaller sizes"
+        raise UsageError(
+            f"layer {layer.name}: {larger} has {size:,} elements, an int counts to 2,147,483,647; give {less}, or a "
+            "template that says wide_indices=True"
+        )
+    return wide
+
+
+def check_some_left(space: Space, options: RunOptions) -> list[str]:
+    """Return a line for each template that has nothing valid here; if nobody chose them, another language is no news.
+
+    Raises:
+        UsageError: None has.
+    """
+    if not len(space):
+        reasons = "; ".join(f"{name}: {why}" for name, why in space.left_out)
+        raise UsageError(
+            f"layer {options.layer.name}: no valid configuration on {options.device} ({reasons}); give another "
+            "--template or --device"
+        )
+    every = {template.name for template in options.templates} == set(builtin_names())
+    here = space.parts[0].limits.dialect
+    foreign = {template.name for template in options.templates if here not in template.dialects} if every else set()
+    return [
+        f"template {name} is left out, since none of its configurations is valid here: {why}"
+        for name, why in space.left_out
+        if name not in foreign
+    ]
+
+
+def try_python(part: TemplateSpace) -> list[str]:
+    """Call a template's launch and figures; return what to tell the user.
+
+    Raises:
+        UsageError: The figures fail, or ``launch`` does for every configuration tried; names the template's line.
+    """
+    failures = []
+    rows = np.unique(np.linspace(0, len(part) - 1, TRIED).astype(int))
+    for row in rows.tolist():
+        try:
+            part.template.launch_of(part.configuration(row), part.layer)
+        except Infeasible as error:
+            failures.append(str(error))
+    if len(failures) == len(rows):
+        raise UsageError(f"template {part.template.name}: {failures[0]}")
+    return without_figure(part.template, part.layer, part.rows)
