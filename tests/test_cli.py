@@ -96,7 +96,7 @@ def test_every_command_has_help(capsys):
         (["run"], ["--layer"]),
         (["show", "conv2", "--top", "0"], ["--top 0: nothing could be shown", "above 0"]),
         (["show", "conv2", "--top", "x"], ["'x' is not a valid integer", "see tune show --help"]),
-        (["run", "--layer", "C=9,H=66000,M=9,K=3", "--device", "cpu"], ["limit 4,294,967,295; give smaller sizes"]),
+        (["run", "--layer", "C=9,H=66000,M=9,K=3", "--device", "cpu"], ["an int counts to 2,147,483,647; give"]),
         (
             ["run", "--layer", "conv2", "--template", "tensor_core", "--device", "cpu"],
             ["no valid", "another --template"],

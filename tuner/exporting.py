@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -10,6 +11,7 @@ from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.drift import change_since
 from tuner.errors import OUTCOMES, TunerError, UsageError
 from tuner.export import Winner, render_header, write_header
+from tuner.loading import load_template
 from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
 from tuner.reference import Precision
 from tuner.render import Rendered, render
@@ -52,7 +54,7 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
         path = output or Path("studies") / header_name(handle.layer.name)
         if path.is_dir():
             raise UsageError(f"header {path} is a folder; give a file, such as {path / header_name(handle.layer.name)}")
-        template = template_of(best, templates)
+        template = template_of(best, templates, handle)
         with Worker(spec_of(handle)) as worker:
             _refuse_stale(handle, best, template, worker)
             verdict = _run_again(best, template, handle, worker)
@@ -79,18 +81,32 @@ def no_winner(handle: StudyHandle) -> str:
     return f"no verified winner yet; {command_of(handle)} goes on and settles it"
 
 
-def template_of(result: Result, templates: tuple[KernelTemplate, ...]) -> KernelTemplate:
-    """Return the template a result was made with.
+def template_of(result: Result, templates: tuple[KernelTemplate, ...], study: StudyHandle) -> KernelTemplate:
+    """Return the template a result was made with: one the user names again, else the study's own, else a built-in one.
 
     Raises:
-        UsageError: It is none of those given, or has other parameters now.
+        UsageError: It is none of these, its file is gone, or it has other parameters now.
     """
     name = result.configuration.template
-    for template in templates:
-        if template.name == name:
-            template.configuration(result.configuration.as_dict())
-            return template
-    raise UsageError(f"template '{name}' is not among the built-in ones; give its file with --template PATH")
+    file = dict(study.key.sources).get(name, "")
+    found = next((each for each in templates if each.name == name and (each.home or not file)), None)
+    if found is None and not file:
+        raise UsageError(f"template '{name}' is not among the built-in ones; give its file with --template PATH")
+    if found is None:
+        found = _remembered(name, Path(file), study)
+    found.configuration(result.configuration.as_dict())
+    return found
+
+
+def _remembered(name: str, file: Path, study: StudyHandle) -> KernelTemplate:
+    if not os.path.exists(file):
+        raise UsageError(
+            f"study '{study.name}': its template's file {file} is gone; put it back, or give it with --template PATH"
+        )
+    found = load_template(file)
+    if found.name != name:
+        raise UsageError(f"study '{study.name}': {file} now declares the template '{found.name}', not '{name}'")
+    return found
 
 
 def spec_of(handle: StudyHandle) -> BenchSpec:

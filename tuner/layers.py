@@ -159,7 +159,7 @@ def find_layer(text: str, batch: int | None = None) -> ConvLayer:
 
 def is_layer(text: str) -> bool:
     """Whether :func:`find_layer` takes this for a layer: one of its names, or sizes."""
-    return "=" in text or full_name(text) in LAYERS
+    return "@" not in text and ("=" in text or full_name(text) in LAYERS)
 
 
 def full_name(text: str) -> str:

@@ -175,6 +175,8 @@ class StudyKey:
     Attributes:
         space_digest: Hash of the templates' parameters and valid combinations.
         protocol: Version of the measurement protocol (with its variants, such as a warm L2).
+        sources: The templates if they were chosen: name, and a user's own file. It names a study, and tells how to go
+            on with it; what the files say is in the space's hash.
     """
 
     layer: str
@@ -185,12 +187,17 @@ class StudyKey:
     protocol: str
     space_digest: str
     templates: tuple[str, ...]
+    sources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:
-        """Readable, unique name, used in Optuna's table as well: ``sp18/conv2 cpu B50 fp32 3fa9c1``."""
+        """Readable, unique name, used in Optuna's table as well: ``sp18/conv2 cpu B50 fp32 3fa9c1``.
+
+        A study of a user's own templates begins with them: ``mine@sp18/conv2 cpu B50 fp32 9c11d2``.
+        """
         batch = self.shape[0]
-        return f"{self.layer} {self.device_kind} B{batch} {self.precision} {self.digest[:6]}"
+        own = "+".join(name for name, path in self.sources if path)
+        return f"{own}{'@' if own else ''}{self.layer} {self.device_kind} B{batch} {self.precision} {self.digest[:6]}"
 
     @property
     def digest(self) -> str:

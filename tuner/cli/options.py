@@ -63,7 +63,7 @@ templates = click.option(
     "templates",
     multiple=True,
     metavar="NAME|PATH",
-    help="Tune this template only (repeatable); a path names your own .py beside its .cu.",
+    help="Tune this template only (repeatable); a path names your own .py beside its .cu, which its study remembers.",
 )
 
 only = click.option(
@@ -89,6 +89,10 @@ def _is_path(name: str) -> bool:
 
 
 def _known(name: str, known: dict[str, KernelTemplate]) -> KernelTemplate:
+    from tuner.loading import load_template
+
     if name not in known:
+        if Path(name).with_suffix(".py").is_file():
+            return load_template(Path(name))
         raise UsageError(f"template '{name}' is unknown; give a name or a .py file; {alternatives(name, list(known))}")
     return known[name]

@@ -53,7 +53,7 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
         spec = spec_of(handle)
     if asked.profile:
         _check_profiler(handle)
-    template = template_of(result, templates)
+    template = template_of(result, templates, handle)
     echo_wrapped(f"trial {asked.trial}: {result.configuration}")
     click.echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:

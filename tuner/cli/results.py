@@ -86,6 +86,9 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     machine = handle.environment
     click.echo(f"{handle.name}: {progress.layer.describe()}")
     click.echo(f"{machine.model}, {machine.driver}")
+    for name, file in handle.key.sources:
+        if file:
+            click.echo(f"template {name}: {file}")
     counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
     click.echo(f"{len(results)} trials: {counts or 'none yet'}\n")
     champion = handle.champion()

@@ -109,10 +109,12 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
 def _first_line(asked: RunOptions, device: str) -> str:
     from tuner.devices.cuda_driver import NO_GPU, why_none
 
+    own = "+".join(template.name for template in asked.templates if template.home)
     layer, why = asked.layer, why_none() if device == "auto" and asked.device == "cpu" else ""
+    name = f"{own}@{layer.name}" if own else layer.name
     if why not in ("", NO_GPU):
-        return f"{why}\n{layer.name} on {asked.device}: {layer.describe()}"
-    return f"{layer.name} on {asked.device}{f' ({why})' if why else ''}: {layer.describe()}"
+        return f"{why}\n{name} on {asked.device}: {layer.describe()}"
+    return f"{name} on {asked.device}{f' ({why})' if why else ''}: {layer.describe()}"
 
 
 COMMANDS = (run,)

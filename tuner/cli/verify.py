@@ -37,7 +37,7 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
         raise UsageError(
             f"study '{handle.name}': a layer of your own has no network to classify with; give a named one"
         )
-    template = template_of(best, templates)
+    template = template_of(best, templates, handle)
     with Worker(spec) as worker:
         rendered = render(template, best.configuration, spec.layer, worker.facts.limits.dialect)
         binary = compile_one(worker, rendered).binary

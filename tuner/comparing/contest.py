@@ -20,7 +20,6 @@ from tuner.comparing.rows import Comparison, Row, Variant, variants
 from tuner.comparing.torch_process import TorchProcess, installed
 from tuner.comparing.torch_side import TorchSpec
 from tuner.errors import TunerError
-from tuner.exporting import template_of
 from tuner.protocol import BenchSpec, Verdict
 from tuner.results import OK, Measurement, Result
 from tuner.roofline import operands_of, roof
@@ -117,7 +116,7 @@ def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOp
         TunerError: Our best is wrong, or does not compile or run any more.
     """
     contest.says("checking our kernels on every element")
-    entries = [(OURS, task_of(worker, template_of(best.result, asked.templates), best.result, confirm=True))]
+    entries = [(OURS, task_of(worker, best.template, best.result, confirm=True))]
     row = Row(name=OURS, precision=asked.precision, configuration=best.result.configuration)
     contest.add(row, lambda: worker.ask(sample, OURS))
     for name in (NAIVE, FINAL_2017):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.comparing.options import CompareOptions
-from tuner.errors import TunerError
+from tuner.errors import TunerError, UsageError
+from tuner.exporting import template_of
 from tuner.layers import ConvLayer, find_layer
 from tuner.loading import builtin_templates
 from tuner.results import Environment, Result, StudyKey
@@ -25,6 +26,7 @@ class Found:
     trial: int
     model: str
     result: Result
+    template: KernelTemplate
 
 
 def study_named(text: str, storage: str) -> StudyHandle:
@@ -56,7 +58,7 @@ def best_found(asked: CompareOptions) -> list[Found]:
         with Store.open(asked.storage, create=False) as store:
             for summary in sorted(store.studies(), key=lambda each: each.created, reverse=True):
                 if asked.study in (None, summary.name) and _is_asked(summary.key, asked):
-                    found += _winner(store.find_study(summary.name), asked.templates)
+                    found += _winner(store.find_study(summary.name), asked)
     if not found:
         wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
         raise TunerError(f"{asked.storage} has no verified winner of {name} to compare; {wanted} makes one")
@@ -77,11 +79,28 @@ def _kind(device: str, stored: str) -> str:
     return "cuda" if device.startswith("cuda") else "cpu" if device == "cpu" else stored
 
 
-def _winner(handle: StudyHandle, templates: tuple[KernelTemplate, ...]) -> list[Found]:
+def _winner(handle: StudyHandle, asked: CompareOptions) -> list[Found]:
+    """Return a study's winner; none where its template is not here, unless it is the very study that was asked for."""
     champion = handle.champion()
-    if champion is None or not any(_fits(champion.result.configuration, template) for template in templates):
+    if champion is None:
         return []
-    return [Found(study=handle.name, trial=champion.trial, model=handle.key.device_model, result=champion.result)]
+    try:
+        template = template_of(champion.result, asked.templates, handle)
+    except UsageError:
+        if asked.study:
+            raise
+        return []
+    if not _fits(champion.result.configuration, template):
+        return []
+    return [
+        Found(
+            study=handle.name,
+            trial=champion.trial,
+            model=handle.key.device_model,
+            result=champion.result,
+            template=template,
+        )
+    ]
 
 
 def _fits(configuration: Configuration, template: KernelTemplate) -> bool:

@@ -15,7 +15,8 @@ _LEAST_DIGEST = 4  # letters of a study's digest, its name's last word, that sta
 def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
     """Pick by exact name, Optuna's id, layer (newest), or some words or the start of one name, in either case.
 
-    A layer is named as in ``tune run``, or as a study of it begins: ``conv2``, ``C=8,H=9,M=3,K=3``, ``C8H9W9M3K3``.
+    A layer is named as in ``tune run``, or as a study of it begins: ``conv2``, ``C=8,H=9,M=3,K=3``, ``C8H9W9M3K3``,
+    ``mine@conv2`` for a study of a user's own template.
     ``rows`` are in order of creation.
 
     Raises:
@@ -69,7 +70,11 @@ def _is_word(given: str, words: Sequence[str], row: StudyRow) -> bool:
 
 
 def _is_of(row: StudyRow, text: str) -> bool:
-    """Whether a text names the row's layer, and its batch if it says one."""
+    """Whether a text names the row's layer, its batch if it says one, and a user's own template before an @."""
+    if "@" in text:
+        own, _, text = text.partition("@")
+        if not row.name.startswith(f"{own}@"):
+            return False
     if "=" not in text:
         return row.layer.casefold() in (text.casefold(), full_name(text))
     layer = find_layer(text)

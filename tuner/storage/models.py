@@ -10,7 +10,7 @@ from optuna.storages._rdb import models as optuna_models
 from sqlalchemy import ForeignKey, Index, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _OPTUNA_STUDY = optuna_models.StudyModel.__table__.c.study_id
 _OPTUNA_TRIAL = optuna_models.TrialModel.__table__.c.trial_id
@@ -75,6 +75,7 @@ class StudyRow(Base):
     protocol: Mapped[str]
     space_digest: Mapped[str]
     templates: Mapped[str] = mapped_column(Text)  # JSON array of names
+    sources: Mapped[str | None] = mapped_column(Text, default=None)  # JSON: [template, user's file or ""], ...
     distributions: Mapped[str] = mapped_column(Text)  # JSON object: parameter to its array of choices
     winner: Mapped[str | None] = mapped_column(Text, default=None)  # key of the configuration that won the last finals
     settled: Mapped[float | None] = mapped_column(default=None)  # when

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 
 from optuna.storages._rdb import models
 from sqlalchemy import Connection, delete, insert, select
@@ -63,15 +64,16 @@ def read_note(session: Session, optuna_id: int) -> str:
 
 def resume_command(key: StudyKey, device: str) -> str:
     """Return the command line that goes on with this study on ``device``."""
-    return run_command(layer_of(key), device, key.precision)
+    return run_command(layer_of(key), device, key.precision, key.sources)
 
 
-def run_command(layer: ConvLayer, device: str, precision: str) -> str:
+def run_command(layer: ConvLayer, device: str, precision: str, sources: Sequence[tuple[str, str]] = ()) -> str:
     """Return the command line that makes a study of a layer or goes on with it."""
     sizes = ",".join(f"{size}={getattr(layer, size)}" for size in "CHWMK")
     named = layer.name if "/" in layer.name else sizes
     wanted = "" if precision == "fp32" else f" --precision {precision}"
-    return f"tune run --layer {named} --device {device} --batch {layer.B}{wanted}"
+    chosen = "".join(f" --template {shlex.quote(path or name)}" for name, path in sources)
+    return f"tune run --layer {named} --device {device} --batch {layer.B}{wanted}{chosen}"
 
 
 def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Champion | None) -> str:
@@ -91,12 +93,17 @@ def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], 
             "in the attribute `outcome`",
             f"- **Device:** {environment.device}, {environment.model}, driver {environment.driver}, "
             f"{environment.toolkit}, {environment.arch}",
-            f"- **Templates:** {', '.join(key.templates)}; measurement protocol {key.protocol}",
+            f"- **Templates:** {_templates(key)}; measurement protocol {key.protocol}",
             f"- **Resume:** `{resume_command(key, environment.device)}`",
             f'- **Export the winner:** `tune export --study "{key.name}"`',
             "",
         )
     )
+
+
+def _templates(key: StudyKey) -> str:
+    files = dict(key.sources)
+    return ", ".join(f"{name} (`{files[name]}`)" if files.get(name) else name for name in key.templates)
 
 
 def _best(key: StudyKey, best: Champion | None) -> str:

@@ -151,8 +151,12 @@ def study_row(key: StudyKey, choices: Choices) -> StudyRow:
         B=B, C=C, H=H, W=W, M=M, K=K,
         device_kind=key.device_kind, device_model=key.device_model, precision=key.precision, protocol=key.protocol,
         space_digest=key.space_digest, templates=json.dumps(key.templates), distributions=json.dumps(choices),
-        created=time.time(),
+        sources=sources_text(key), created=time.time(),
     )  # fmt: skip
+
+
+def sources_text(key: StudyKey) -> str | None:
+    return json.dumps(key.sources) if key.sources else None
 
 
 def key_of(row: StudyRow) -> StudyKey:
@@ -165,6 +169,7 @@ def key_of(row: StudyRow) -> StudyKey:
         protocol=row.protocol,
         space_digest=row.space_digest,
         templates=tuple(json.loads(row.templates)),
+        sources=tuple((name, path) for name, path in json.loads(row.sources or "[]")),
     )
 
 

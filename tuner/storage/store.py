@@ -29,6 +29,7 @@ from tuner.storage.rows import (
     environment_of,
     environment_row,
     key_of,
+    sources_text,
     study_row,
 )
 from tuner.storage.study import StudyHandle
@@ -99,6 +100,7 @@ class Store:
             elif row.digest != key.digest or choices_of_row(row) != choices:
                 raise StudyMismatch(f"study '{key.name}' in {self} has other parameters; give another --storage")
             row.environment_id = environment_id
+            row.sources = sources_text(key)  # a template's file may have been moved
             session.flush()
             notes.write_facts(connection, row.optuna_id, key, environment)
             return self._handle(row, environment)

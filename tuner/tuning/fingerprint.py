@@ -7,6 +7,7 @@ import json
 
 from tuner.errors import Infeasible
 from tuner.layers import ConvLayer
+from tuner.loading import builtin_names
 from tuner.protocol import BenchFacts, BenchSpec
 from tuner.render import prelude
 from tuner.results import StudyKey
@@ -45,6 +46,18 @@ def study_key(space: Space, spec: BenchSpec, facts: BenchFacts) -> StudyKey:
         protocol=spec.protocol.version,
         space_digest=_hash(space.digest, _sources(space), _surroundings(spec, facts)),
         templates=tuple(part.template.name for part in space.parts),
+        sources=_files(space),
+    )
+
+
+def _files(space: Space) -> tuple[tuple[str, str], ...]:
+    """Return each template's name and a user's own file; nothing for all built-in ones, which nobody chose."""
+    named, built_in = [part.template for part in space.parts], set(builtin_names())
+    given = {each.name for each in named} | {name for name, _ in space.left_out}
+    if given == built_in and not any(each.home for each in named):
+        return ()
+    return tuple(
+        (each.name, str(each.home.path) if each.home else "") for each in named if each.home or each.name in built_in
     )
 
 
