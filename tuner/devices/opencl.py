@@ -109,7 +109,7 @@ def build(device: cl.Device, source: str, words: int) -> cl.Program:
     """
     if (device.platform.name, device.driver_version) in SHORT_HEADER_FITS:
         with suppress(cl.RuntimeError):  # a kernel that needs more is built again, for the log as well
-            return build_as(device, f"{short_header()}\n{source}", words, ("-D_OPENCL_H_", "-fno-caret-diagnostics"))
+            return build_as(device, f"{short_header()}\n{source}", words, ("-D_OPENCL_H_",))
     return build_as(device, source, words)
 
 

@@ -7,7 +7,10 @@
 #define __forceinline__ inline
 #define __restrict__ restrict
 #define __launch_bounds__(...)
-#define __syncthreads() barrier(CLK_LOCAL_MEM_FENCE)
+#define __syncthreads()                             /* a block of one waits for nobody, and PoCL keeps in memory */ \
+    do {                                            /* whatever lives on beyond a barrier */                      \
+        if (LAUNCH_X * LAUNCH_Y * LAUNCH_Z > 1) barrier(CLK_LOCAL_MEM_FENCE);                                     \
+    } while (0)
 #define threadIdx ((int3)(get_local_id(0), get_local_id(1), get_local_id(2)))
 #define blockIdx ((int3)(get_group_id(0), get_group_id(1), get_group_id(2)))
 #define blockDim ((int3)(get_local_size(0), get_local_size(1), get_local_size(2)))
@@ -27,6 +30,8 @@
 #define MAX_SHARED_BYTES 0x7fffffff
 #define REQUIRE(condition, reason) _Static_assert(condition, reason)
 
+#define JOINED_(a, b) a##b
+#define JOINED(a, b) JOINED_(a, b)                // a name of two parts, each of which may be a macro
 #define PRAGMA(text) _Pragma(#text)
 #define UNROLLED(n) PRAGMA(unroll (n))
 
@@ -53,11 +58,11 @@
         return (space words_##n *)at;                                                                       \
     }
 WORDS_IN(2, ) WORDS_IN(4, ) WORDS_IN(8, ) WORDS_IN(16, )
-#define LOAD(n, from) (*words_at_##n(from))
-#define STORE(n, to, value) (*words_at_##n(to) = (value))
+#define LOAD(n, from) (*JOINED(words_at_, n)(from))
+#define STORE(n, to, value) (*JOINED(words_at_, n)(to) = (value))
 #else
-#define LOAD(n, from) vload##n(0, from)
-#define STORE(n, to, value) vstore##n(value, 0, to)
+#define LOAD(n, from) JOINED(vload, n)(0, from)
+#define STORE(n, to, value) JOINED(vstore, n)(value, 0, to)
 #endif
 
 #define COPY1(to, from) (*(to) = *(from))
