@@ -203,7 +203,7 @@ def test_simulate_counts_compile_seconds_and_noise_when_asked(capsys, tmp_path):
         (("SPACE", "--plot", "curves.gif"), "--plot curves.gif: '.gif' is not a kind of plot"),
         (("SPACE", "--plot", "nowhere/curves.svg"), "folder nowhere does not exist"),
         (("none.csv",), "tune: recorded space none.csv: cannot be read (No such file or directory); give a recording"),
-        (("SPACE", "--plot", "folder.svg"), "--plot folder.svg: a folder is there; give another"),
+        (("SPACE", "--plot", "folder.svg"), "--plot folder.svg is a folder; give a file"),
     ],
 )
 def test_bad_simulate_is_one_line(capsys, tmp_path, monkeypatch, arguments, says):

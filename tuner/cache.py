@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tuner.files import write_whole
 from tuner.results import Environment
 
 LIMIT_BYTES = 1 << 30
@@ -28,22 +28,6 @@ def cache_folder() -> Path:
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tuner"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that readers find all of it or none: under a temporary name beside it, then renamed.
-
-    Raises:
-        OSError: The folder cannot be written; nothing is left there.
-    """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def binary_key(environment: Environment, source: str) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tuner.bench import THREADS, Bench
-from tuner.cache import cache_folder, write_whole
+from tuner.cache import cache_folder
 from tuner.capabilities import TENSOR_CORES, WARPGROUPS
+from tuner.files import write_whole
 from tuner.results import Environment
 from tuner.templates import CUDA, OPENCL, Launch
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+
+from tuner.files import write_whole
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 FULL = "█"
@@ -99,4 +102,6 @@ def write_png(path: Path, title: str, subtitle: str, bars: Sequence[Bar]) -> Non
     axes.set_title(f"{title}\n{subtitle}", fontsize=9)
     axes.margins(x=0.15)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=120)
+    write_whole(path, drawn.getvalue())

@@ -11,6 +11,7 @@ from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.drift import change_since
 from tuner.errors import OUTCOMES, TunerError, UsageError
 from tuner.export import Winner, render_header, write_header
+from tuner.files import refuse_unwritable
 from tuner.loading import load_template
 from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
 from tuner.reference import Precision
@@ -52,8 +53,7 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
         champion = verified_best(handle)
         best = champion.result
         path = output or Path("studies") / header_name(handle.layer.name)
-        if path.is_dir():
-            raise UsageError(f"header {path} is a folder; give a file, such as {path / header_name(handle.layer.name)}")
+        refuse_unwritable(path, "header")
         template = template_of(best, templates, handle)
         with Worker(spec_of(handle)) as worker:
             _refuse_stale(handle, best, template, worker)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.cache import write_whole
 from tuner.errors import UsageError
+from tuner.files import refuse_unwritable, write_whole
 from tuner.restriction import Restriction
 from tuner.results import OK, Result
 from tuner.search.recorded import COMMENT, PRUNED, RESULT_COLUMNS, TEMPLATE
@@ -42,8 +42,9 @@ def record_study(handle: StudyHandle, only: Restriction, path: Path | None) -> t
 
 
 def check_recording(path: Path) -> None:
-    """Refuse a name that ``tune simulate`` would not read."""
-    if not path.name.endswith(SUFFIXES):
+    """Refuse what cannot be written, and a plain file's name that ``tune simulate`` would not read."""
+    refuse_unwritable(path, "recording")
+    if not path.name.endswith(SUFFIXES) and (path.is_file() or not path.exists()):
         raise UsageError(f"recording {path}: '{path.suffix}' is not a kind of recording; give a .csv or .csv.gz file")
 
 

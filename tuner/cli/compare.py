@@ -168,19 +168,18 @@ def _check_plot(path: Path) -> None:
     """Refuse before measuring what could not be written after it."""
     from importlib.util import find_spec
 
+    from tuner.files import refuse_unwritable
+
     if path.suffix not in (".svg", ".png"):
         raise UsageError(f"--plot {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
     if path.suffix == ".png" and find_spec("matplotlib") is None:
         raise UsageError(f"--plot {path}: PNG needs matplotlib; pip install matplotlib, or give a .svg file")
-    if path.is_dir():
-        raise UsageError(f"--plot {path}: a folder is there; give another path")
-    if not path.parent.is_dir():
-        raise UsageError(f"--plot {path}: folder {path.parent} does not exist; create it or give another path")
+    refuse_unwritable(path, "--plot")
 
 
 def _write_plot(path: Path, done: Comparison) -> None:
-    from tuner.cache import write_whole
     from tuner.charts import bar_svg, write_png
+    from tuner.files import write_whole
 
     title = f"{done.layer.name}, B={done.layer.B:,}: milliseconds, median and 95% interval"
     subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"

@@ -101,5 +101,6 @@ def explain_study(study: str, storage: str) -> Explanation | None:
         except UsageError as error:
             click.echo(f"nothing explained: {error}", err=True)
             return None
-        handle.note(more=explanation_markdown(explained))
+        if not store.database.sealed:
+            handle.note(more=explanation_markdown(explained))
     return explained

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tuner.cache import write_whole
 from tuner.cli.report import resources_line
 from tuner.cli.text import echo_wrapped, milliseconds
 from tuner.conditions import describe
 from tuner.drift import change_since
 from tuner.errors import Rejected, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of
+from tuner.files import refuse_unwritable, write_whole
 from tuner.render import Rendered, render
 from tuner.storage import Store
 from tuner.worker import Worker
@@ -51,6 +51,8 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
         results = handle.numbered()
         result = _result(handle, results, asked.trial)
         spec = spec_of(handle)
+    if asked.keep_source is not None:
+        refuse_unwritable(asked.keep_source, "source")
     if asked.profile:
         _check_profiler(handle)
     template = template_of(result, templates, handle)

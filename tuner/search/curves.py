@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from tuner.cache import write_whole
 from tuner.errors import UsageError
+from tuner.files import refuse_unwritable, write_whole
 from tuner.search.candidates import Floats
 from tuner.search.scores import Curve
 
@@ -57,10 +58,7 @@ def check_plot(path: Path) -> None:
     """
     if path.suffix not in SUFFIXES:
         raise UsageError(f"--plot {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"--plot {path}: folder {path.parent} does not exist; create it or give another path")
-    if path.is_dir():
-        raise UsageError(f"--plot {path}: a folder is there; give another path")
+    refuse_unwritable(path, "--plot")
     if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"--plot {path}: PNG needs matplotlib; pip install matplotlib, or give a .svg file")
 
@@ -147,4 +145,6 @@ def _png(path: Path, title: str, bands: Mapping[str, Band]) -> None:
         axes.fill_between(evaluations, band.low, band.high, alpha=0.12)
     axes.set(title=title, xlabel="evaluations", ylabel="best / optimum", yscale="log")
     axes.legend(fontsize="small")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=120, bbox_inches="tight")
+    write_whole(path, drawn.getvalue())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -13,14 +14,16 @@ from typing import Any
 
 import optuna
 from optuna.storages import RDBStorage
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, select
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from tuner.errors import UsageError
+from tuner.errors import StorageError, UsageError
+from tuner.scratch import Scratch
+from tuner.storage.copies import NAME, copied
 from tuner.storage.faults import one_line
-from tuner.storage.location import Location, find_location, inspect_file
+from tuner.storage.location import Location, inspect_file, may_write
 from tuner.storage.models import SCHEMA_VERSION, Base, SchemaRow
 from tuner.storage.upgrade import upgrade
 
@@ -31,8 +34,9 @@ _PRAGMAS = (f"busy_timeout = {BUSY_SECONDS * 1000}", "synchronous = NORMAL", "fo
 class Database:
     """An open store: ``reading()`` sees one snapshot; ``writing()`` holds the write lock from its first statement."""
 
-    def __init__(self, location: Location, lock: AbstractContextManager[None]) -> None:
-        self.location = location
+    def __init__(self, location: Location, lock: AbstractContextManager[None], copy: Scratch | None = None) -> None:
+        self.location, self._copy = location, copy
+        self.sealed = False
         self.engine = _engine(location)
         self._write_engine = self.engine.execution_options(writes=True)
         self._turn: AbstractContextManager[Any] = Lock() if location.path else nullcontext()
@@ -59,6 +63,10 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
+        if self.sealed:
+            raise StorageError(
+                f"storage {self._name} may only be read; change the permissions of the file and its folder, or copy it"
+            )
         with self._turn, self._faults(), self._write_engine.begin() as connection:  # SQLite would sleep, not wait
             yield connection
 
@@ -73,11 +81,17 @@ class Database:
                 storage.engine.dispose()
             return storage
 
+    def seal(self) -> None:
+        """Refuse to write from now on, where this is a copy: nobody would ever see what is written to it."""
+        self.sealed = self._copy is not None
+
     def close(self) -> None:
         for view in self._views:
             view.remove_session()
             view.engine.dispose()
         self.engine.dispose()
+        if self._copy:
+            self._copy.close()
 
     def _prepare(self, lock: AbstractContextManager[None]) -> None:
         found = self._schema()
@@ -130,8 +144,19 @@ def open_database(location: Location, create: bool) -> Database:
     with one_line(str(location), location.path):
         if location.path:
             inspect_file(location.path, create)
+            if not may_write(location.path) and not create:
+                return _opened_copy(location, copied(location.path))
             _make_file(location.path)
         return Database(location, _folder_lock(location.path))
+
+
+def _opened_copy(location: Location, copy: Scratch) -> Database:
+    url = location.url.set(database=str(copy.folder / NAME))
+    try:
+        return Database(Location(url, location.path), nullcontext(), copy)
+    except BaseException:
+        copy.close()
+        raise
 
 
 def _create_optuna_tables(location: Location, name: str) -> None:
@@ -181,16 +206,23 @@ def _begin(connection: Connection) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Make a new store aside and put it in place whole: nobody ever sees half of its tables."""
+    """Make a new store aside and put it in place whole: nobody ever sees half of its tables.
+
+    A link stays one; the file has the mode that the umask gives, where SQLite's own would not be for the group.
+    """
+    path = Path(os.path.realpath(path))
     if path.exists() and path.stat().st_size:
         return
     with _folder_lock(path):
         if path.exists() and path.stat().st_size:
             return  # another process was first
-        aside = path.with_name(f".{path.name}.new")
+        aside = path.with_name(f".{path.name[:200]}.new")
         _remove(aside)  # of a process that was killed here
         try:
-            Database(find_location(aside), nullcontext()).close()
+            aside.touch()
+            if path.exists():
+                aside.chmod(stat.S_IMODE(path.stat().st_mode))
+            Database(Location(URL.create("sqlite", database=str(aside)), aside), nullcontext()).close()
             aside.replace(path)
         finally:
             _remove(aside)

@@ -12,11 +12,12 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from tuner.errors import StorageError, UsageError
-from tuner.storage.faults import sqlite_fault
+from tuner.storage.faults import one_line, sqlite_fault
 
 DEFAULT_FOLDER = Path("studies")
 DEFAULT_URL = "sqlite:///studies/tuner.db"
 VARIABLE = "TUNER_STORAGE"
+LONGEST_NAME, LONGEST_PATH = 240, 500  # bytes; SQLite puts -journal or -wal behind a name
 _MAGIC = b"SQLite format 3\x00"
 _OPTUNA_TABLES = {"studies", "trials", "version_info"}
 _OUR_TABLE = "tuner_schema"
@@ -59,7 +60,13 @@ def find_location(where: str | Path) -> Location:
 
 
 def _file(url: URL, path: Path) -> Location:
-    return Location(url.set(database=str(path.absolute())), path)
+    full = path.absolute()
+    if len(os.fsencode(full.name)) > LONGEST_NAME or len(os.fsencode(full)) > LONGEST_PATH:
+        raise UsageError(
+            f"storage {path}: SQLite takes names of up to {LONGEST_NAME} letters in paths of up to {LONGEST_PATH}; "
+            "give a shorter one"
+        )
+    return Location(url.set(database=str(full)), path)
 
 
 def foresee(where: str | Path) -> None:
@@ -68,17 +75,22 @@ def foresee(where: str | Path) -> None:
     Raises:
         UsageError, StorageError: As opening the store would.
     """
-    path = find_location(where).path
+    location = find_location(where)
+    path = location.path
     if path is None:
         return
-    if path.parent == DEFAULT_FOLDER and not path.parent.exists():
-        _inspect_folder(path.parent)
-    else:
-        inspect_file(path, create=True)
+    with one_line(str(location), path):
+        if path.parent == DEFAULT_FOLDER and not path.parent.exists():
+            _inspect_folder(path.parent)
+        else:
+            inspect_file(path, create=True)
 
 
 def inspect_file(path: Path, create: bool) -> None:
     """Refuse a file that is not, and cannot become, a store; create nothing but the default folder.
+
+    Args:
+        create: It will be written; what may only be read is refused.
 
     Raises:
         UsageError: A folder, no such file or folder, not an SQLite database, or another program's.
@@ -87,13 +99,26 @@ def inspect_file(path: Path, create: bool) -> None:
     if path.is_dir():
         raise UsageError(f"storage {path} is a folder; give a file, such as {path / 'tuner.db'}")
     if not path.exists():
-        _inspect_missing(path, create)
+        _inspect_missing(Path(os.path.realpath(path)) if path.is_symlink() else path, create)
         return
-    for wanted, word in ((os.R_OK, "readable"), (os.W_OK, "writable")):
+    if not path.is_file():
+        raise UsageError(f"storage {path} is no plain file but a {_kind(path)}; give a file, such as tuner.db")
+    for wanted, word in ((os.R_OK, "readable"), (os.W_OK, "writable"))[: 2 if create else 1]:
         if not os.access(path, wanted):
             raise StorageError(f"storage {path} is not {word}; change its permissions or copy it elsewhere")
-    _inspect_folder(path)
+    if create:
+        _inspect_folder(path)
     _inspect_content(path, create)
+
+
+def may_write(path: Path) -> bool:
+    """Whether a store that is there, and the files that SQLite makes beside it, may be written."""
+    real = Path(os.path.realpath(path))
+    return os.access(real, os.W_OK) and os.access(real.parent, os.W_OK | os.X_OK)
+
+
+def _kind(path: Path) -> str:
+    return "pipe" if path.is_fifo() else "socket" if path.is_socket() else "device"
 
 
 def _inspect_missing(path: Path, create: bool) -> None:
@@ -112,7 +137,7 @@ def _inspect_missing(path: Path, create: bool) -> None:
 
 
 def _inspect_folder(path: Path) -> None:
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    if not os.access(Path(os.path.realpath(path)).parent, os.W_OK | os.X_OK):
         raise StorageError(f"storage {path}: folder {path.parent} is not writable; copy the file elsewhere")
 
 
@@ -126,8 +151,10 @@ def _inspect_content(path: Path, create: bool) -> None:
     if not head.startswith(_MAGIC):
         raise UsageError(f"storage {path} is not an SQLite database; give another path")
     try:
-        journal = Path(f"{path}-wal")
+        journal = Path(f"{os.path.realpath(path)}-wal")
         has_journal = journal.exists() and journal.stat().st_size > 0
+        if has_journal and not may_write(path):
+            return  # SQLite cannot look into it here; whoever opens a copy will see
         if not has_journal:  # else the missing pages may be in it
             _inspect_size(path, head)
         tables = _tables(path, has_journal)
@@ -142,7 +169,7 @@ def _inspect_content(path: Path, create: bool) -> None:
 
 def _tables(path: Path, has_journal: bool) -> set[str]:
     """Read the table names; a file without a journal is read as it lies, so that none appears beside it."""
-    uri = f"{path.absolute().as_uri()}?{'mode=ro' if has_journal else 'immutable=1'}"
+    uri = f"{Path(os.path.realpath(path)).as_uri()}?{'mode=ro' if has_journal else 'immutable=1'}"
     with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     return {name for (name,) in rows if not name.startswith("sqlite_")}

@@ -58,6 +58,7 @@ class Store:
         try:
             store._drop_orphans()
             store.close_stale()
+            store.database.seal()
         except BaseException:
             store.close()
             raise

@@ -1,0 +1,53 @@
+"""A store that may only be read, such as a colleague's, is read from a copy: SQLite has to write beside a file.
+
+So it can be listed, shown and exported from whatever state it is in: of an older schema, or left by a killed run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+from tuner.errors import StorageError
+from tuner.scratch import Scratch
+
+NAME = "tuner.db"
+
+
+def copied(path: Path) -> Scratch:
+    """Return a scratch folder with a copy of the store, as it was last committed, under ``NAME``.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    scratch, real = Scratch(), Path(os.path.realpath(path))
+    copy = scratch.folder / NAME
+    try:
+        if Path(f"{real}-shm").exists():  # it may be being written; else looking into it would leave files there
+            with suppress(sqlite3.Error):
+                _back_up(real, copy)
+                return scratch
+            copy.unlink(missing_ok=True)
+        shutil.copyfile(real, copy)
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"{real}-wal", f"{copy}-wal")
+    except BaseException as error:
+        scratch.close()
+        if not isinstance(error, OSError):
+            raise
+        raise StorageError(
+            f"storage {path} may only be read, and a copy to read from cannot be made ({error.strerror}); set TMPDIR "
+            "to a folder with free space"
+        ) from None
+    return scratch
+
+
+def _back_up(path: Path, copy: Path) -> None:
+    with (
+        closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
