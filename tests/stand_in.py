@@ -10,7 +10,7 @@ from typing import Any, Self
 from test_templates import CUDA_LIMITS
 
 from tuner.compiler import Compiled
-from tuner.protocol import BenchFacts, Task, Verdict
+from tuner.protocol import BenchFacts, Heat, Task, Verdict
 from tuner.results import Environment, Measurement, Resources
 
 MACHINE = Environment(device="cuda:0", kind="cuda", model="stand-in", driver="1", toolkit="1", arch="none")
@@ -26,6 +26,9 @@ class InstantCompiler:
 
     def result(self, future: Future[Compiled]) -> Compiled:
         return future.result()
+
+    def abandon(self) -> None:
+        return
 
     def close(self) -> None:
         return
@@ -68,7 +71,10 @@ class InstantWorker:
         resources = Resources(registers=self.chance.randrange(32, 256), shared_bytes=0, local_bytes=0)
         return Verdict(outcome="ok", measurement=Measurement(samples=samples), resources=resources)
 
-    def finals(self, tasks: list[Task], rounds: range, seconds: float) -> list[tuple[float, ...]]:
+    def limit_of(self, task: Task) -> float:
+        return 1e9
+
+    def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
         return []
 
     def agreement(self, task: Task) -> None:

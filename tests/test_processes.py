@@ -55,6 +55,19 @@ def parent_and_child() -> tuple[int, int]:
     return os.getpid(), subprocess.Popen(["sleep", "600"]).pid
 
 
+def test_stopped_processes_end_without_a_word_and_start_again(capfd, caplog):
+    pool = Processes(1)
+    try:
+        for _ in range(3):
+            pool.schedule(time.sleep, 600.0, limit=900.0)
+        pool.stop()
+        assert pool.schedule(abs, -3, limit=60.0).result() == 3
+    finally:
+        pool.close()
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+
+
 def test_killing_the_keeper_ends_its_processes_and_theirs_without_a_word(tmp_path: Path):
     """What Python's resource tracker says of such a death is no concern of whoever sits at the terminal."""
     script = tmp_path / "keeper.py"

@@ -20,7 +20,7 @@ from test_faults import LAYER, Silent, run
 from toy_store import sql
 
 from tuner.loading import load_template
-from tuner.protocol import Task
+from tuner.protocol import Heat, Task
 from tuner.space import enumerate_space
 from tuner.storage import LAUNCH, Store
 from tuner.tuning import RunOptions, pipeline, session, tune
@@ -216,8 +216,8 @@ class Drifting(InstantWorker):
     def seconds_of(self, source: str) -> float:
         return next(seconds for line, seconds in TIMES.items() if line in source) * self.chance.uniform(1.0, 1.3)
 
-    def finals(self, tasks: list[Task], rounds: range, seconds: float) -> list[tuple[float, ...]]:
-        drifts = [self.chance.uniform(1.0, 1.3) for _ in range(rounds.stop)]
+    def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
+        drifts = [self.chance.uniform(1.0, 1.15) for _ in range(heat.most)]
         return [tuple(self._final(task) * drift * self.chance.gauss(1, 0.002) for drift in drifts) for task in tasks]
 
     def _final(self, task: Task) -> float:

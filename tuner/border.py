@@ -54,6 +54,9 @@ def unpacked(answer: bytes) -> Any:
 
 def pass_on(answered: Future[bytes], wanted: Future[Any]) -> None:
     """Let ``wanted`` end as ``answered`` did; what the pool itself says of a process's end stays as it is."""
+    if answered.cancelled():  # by the pool's end
+        wanted.cancel()
+        return
     error = answered.exception()
     try:
         if error is None:

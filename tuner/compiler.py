@@ -77,6 +77,10 @@ class Compiler:
         except DIED as error:
             raise CompileError(f"the compiler's process died: {error}") from None
 
+    def abandon(self) -> None:
+        """End what is being compiled; whatever is submitted next starts fresh processes."""
+        self._processes.stop()
+
     def close(self) -> None:
         self._processes.close()
         self.cache.trim()

@@ -10,7 +10,7 @@ from tuner.bench import sizes
 from tuner.devices import Device, Kernel
 from tuner.errors import Infeasible
 from tuner.inputs import Inputs
-from tuner.protocol import Protocol, Task, Verdict
+from tuner.protocol import Heat, Protocol, Task, Verdict
 from tuner.results import OK, Costs, Measurement
 from tuner.templates import Launch
 
@@ -175,20 +175,20 @@ def evaluate(trial: Trial, second: Inputs, canary: float | None) -> Verdict:
     )
 
 
-def interleave(trials: Sequence[Trial], rounds: range, seconds: float) -> list[tuple[float, ...]]:
+def interleave(trials: Sequence[Trial], heat: Heat, begun: float) -> list[tuple[float, ...]]:
     """Time several configurations in turn, starting each round with another one; return each one's samples.
 
     Args:
         trials: Checked configurations.
-        rounds: From the fewest rounds to the most.
-        seconds: No new round begins after this long, once there are the fewest.
+        begun: When the heat's limit began to count, by ``time.monotonic``.
     """
     started = time.monotonic()
     samples: list[list[float]] = [[] for _ in trials]
     for trial in trials:
         trial.warm_up()
-    for start in range(rounds.stop):
-        if start >= rounds.start and time.monotonic() - started > seconds:
+    for start in range(heat.most):
+        now = time.monotonic()
+        if (start >= heat.fewest and now - started > heat.seconds) or (start >= heat.few and now - begun > heat.limit):
             break
         for step in range(len(trials)):
             which = (start + step) % len(trials)

@@ -91,10 +91,14 @@ class Processes:
             ) from error
         return future
 
-    def close(self) -> None:
-        """End the processes."""
+    def stop(self) -> None:
+        """End the processes; the next call starts others."""
         self._pool.stop()
         self._pool.join()
+
+    def close(self) -> None:
+        """End the processes, and remove their folder."""
+        self.stop()
         self._scratch.close()
 
 

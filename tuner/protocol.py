@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,6 +94,24 @@ class Task:
     prune: bool = True
     confirm: tuple[tuple[int, Launch], ...] = ()
     launch_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """How long finalists are measured in turn.
+
+    Attributes:
+        fewest, most: Rounds, in each of which every one is sampled once.
+        seconds: No round begins after this long, once there are the fewest.
+        limit: Seconds after which no check and no round begins, once there are ``few`` rounds.
+        few: As many tell something.
+    """
+
+    fewest: int = 7
+    most: int = 30
+    seconds: float = 2.5
+    limit: float = math.inf
+    few: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ happened, and the pool starts a fresh one that prepares the same bench again.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tuner import workshop
 from tuner.errors import Crashed, DeviceError, TimedOut, TunerError, Unforeseen
 from tuner.processes import DIED, Processes
-from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
+from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 
 if TYPE_CHECKING:
     from tuner.agreement import Agreement
@@ -71,9 +72,13 @@ class Worker:
         except DIED as error:
             raise Crashed(self._obituary(error).splitlines()[0]) from None
 
-    def start(self, task: Task) -> Future[Verdict]:
-        """Begin to check and time one configuration; read it with :meth:`finish`."""
-        limit = self.trial_timeout or self._trial_limit(task)
+    def start(self, task: Task, most: float = math.inf) -> Future[Verdict]:
+        """Begin to check and time one configuration; read it with :meth:`finish`.
+
+        Args:
+            most: Seconds it may take where that is less than its limit.
+        """
+        limit = min(most, self.limit_of(task))
         return self._processes.schedule(workshop.evaluate, self.spec, task, limit=limit)
 
     def finish(self, future: Future[Verdict]) -> Verdict:
@@ -100,6 +105,10 @@ class Worker:
         """Check and time one configuration."""
         return self.finish(self.start(task))
 
+    def limit_of(self, task: Task) -> float:
+        """Return how many seconds a trial may take."""
+        return self.trial_timeout or self._trial_limit(task)
+
     def _trial_limit(self, task: Task) -> float:
         rules = self.spec.protocol
         launch = task.launch_limit or max(rules.launch_floor, rules.launch_multiple * self.facts.reference_seconds)
@@ -119,11 +128,11 @@ class Worker:
         except (*DIED, FutureTimeout, TunerError):
             return
 
-    def finals(self, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:
+    def finals(self, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
         """Confirm and time several configurations in turn; an empty list when the worker could not."""
-        limit = MARGIN_SECONDS + seconds + sum(self._trial_limit(task) for task in tasks)
+        limit = MARGIN_SECONDS + heat.seconds + sum(self._trial_limit(task) for task in tasks)
         try:
-            return self.ask(workshop.finals, list(tasks), rounds, seconds, limit=limit)
+            return self.ask(workshop.finals, list(tasks), heat, limit=limit)
         except TunerError:
             return []
 

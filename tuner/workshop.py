@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.border import ours
 from tuner.errors import Crashed, Rejected, TimedOut, Unforeseen, WrongResult
-from tuner.protocol import BenchFacts, BenchSpec, Task, Verdict
+from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 
 if TYPE_CHECKING:
     from tuner.agreement import Agreement
@@ -96,14 +96,21 @@ def verdict_of(shop: Workshop, error: Exception) -> Verdict:
     return Verdict(outcome=Crashed.outcome, text=f"{failed}{trace}", lost=True)
 
 
-def finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: float) -> list[tuple[float, ...] | Verdict]:
-    """Confirm each task on the second inputs, then time the sound ones interleaved."""
+def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
+    """Confirm each task on the second inputs, then time the sound ones interleaved.
+
+    Returns:
+        Samples in seconds, by task; none where the heat's limit came first, a verdict where it failed.
+    """
     from tuner.measure import Trial, interleave
 
-    shop = prepared(spec)
+    shop, begun = prepared(spec), time.monotonic()
     ends: list[tuple[float, ...] | Verdict] = []
     sound: list[tuple[int, Trial]] = []
     for number, task in enumerate(tasks):
+        if sound and time.monotonic() - begun > heat.limit:
+            ends.append(())
+            continue
         try:
             trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
             trial.check()
@@ -113,7 +120,7 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], rounds: range, seconds: float
             continue
         ends.append(())
         sound.append((number, trial))
-    timed = interleave([trial for _, trial in sound], rounds, seconds)
+    timed = interleave([trial for _, trial in sound], heat, begun)
     for (number, _), samples in zip(sound, timed, strict=True):
         ends[number] = samples
     return ends

@@ -35,7 +35,8 @@ def _why(report: Report) -> str:
     if report.reason != "time":
         return WHY[report.reason]
     seconds = report.progress.seconds or report.progress.elapsed
-    return f"the {seconds:.3g} s are up before the search was over; the same command goes on"
+    when = "was over" if report.progress.done else "began"
+    return f"the {seconds:.3g} s are up before the search {when}; the same command goes on"
 
 
 def _nothing(report: Report) -> str:

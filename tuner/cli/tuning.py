@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +23,13 @@ INTERRUPTED = 130
 @options.precision
 @options.only
 @click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
-@click.option("--time", "seconds", type=options.duration, metavar="60s", help="Stop searching after this long.")
+@click.option(
+    "--time",
+    "seconds",
+    type=options.duration,
+    metavar="60s",
+    help="End the whole command by then.",
+)
 @click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
 @click.option("--stop", metavar="auto|off", help="Stop at the floor, or when more would gain less than the noise.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
@@ -47,10 +54,11 @@ def run(**given: Any) -> int:
 
     LAYER is conv2, fa18/conv2 or any that `tune layers` lists, or sizes: C=8,H=32,W=48,M=32,K=3.
 
-    Without --trials and --time it stops by itself (--stop auto), after a minute and a half of searching at most. Run
+    Without --trials and --time it stops by itself (--stop auto), after a minute and a half at most. Run
     it again to go on, unless it said that the search is over: --stop off or --trials goes on then. Nothing is measured
     twice. Ctrl-C stops early and keeps everything.
     """
+    started = time.monotonic()  # before the imports, which take a second or more
     from tuner.cli.explain import explain_study, explanation_part, print_explanation
     from tuner.cli.live import observer
     from tuner.cli.report import print_ending, print_report
@@ -61,7 +69,7 @@ def run(**given: Any) -> int:
     asked = _run_options(given)
     with observer(quiet=given["as_json"]) as watcher:
         watcher.says(_first_line(asked, given["device"]))
-        report = tune(asked, watcher)
+        report = tune(asked, watcher, started)
     explained = explain_study(report.progress.study, asked.storage) if given["explain"] else None
     if given["as_json"]:
         print_json(report_json(report) | explanation_part(explained))

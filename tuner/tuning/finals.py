@@ -9,9 +9,8 @@ from tuner.results import Measurement, Result
 from tuner.templates import KernelTemplate
 
 FINALISTS = 5
-ROUNDS = range(7, 31)  # fewest and most of a heat
-SECONDS = 2.5  # of a heat, beyond its fewest rounds
-LONGER = 3  # times the rounds and the seconds, where the noise is above NOISY
+FEW_ROUNDS = 3  # of a heat that is short of time
+LONGER = 3  # times the rounds and the seconds of a heat, where the noise is above NOISY
 NOISE = 0.01  # medians closer than this are a tie, however tight their intervals
 NOISY = 0.05  # half a median's interval beyond which a tie says nothing of two configurations
 MOST_HEATS = 3

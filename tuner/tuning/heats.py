@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.errors import Rejected
-from tuner.protocol import Task, Verdict
+from tuner.protocol import Heat, Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
-from tuner.tuning.finals import FINALISTS, MOST_HEATS, ROUNDS, SECONDS, complexity, finalists, rank
+from tuner.tuning.budget import fitting, heat_seconds
+from tuner.tuning.finals import FEW_ROUNDS, FINALISTS, LONGER, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
 from tuner.tuning.progress import Standing
 from tuner.tuning.unheld import unheld
 
@@ -25,7 +28,7 @@ class _Finals:
 
     Attributes:
         before: Seconds by key, of those that were in them, before they were.
-        absent: Keys of those that do not compile any more.
+        absent: Keys of those that do not compile any more, or could not be measured in time.
         tied: Keys of those within the noise of the winner.
     """
 
@@ -40,13 +43,18 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
     champion = run.handle.champion()
     if champion:  # another run's, perhaps
         run.ledger.results.setdefault(champion.result.configuration.key, champion.result)
+    best = champion.result.configuration.key if champion else ""
+    chosen: Sequence[Result] = ()
     for _ in range(heats):
         held = frozenset(finals.before)
-        best = champion.result.configuration.key if champion else ""
         entering = [each for key, each in run.ledger.results.items() if key not in finals.absent]
-        chosen = finalists(entering, held, best)
-        if not chosen or not _heat(run, chosen, finals):
+        wanted = finalists(entering, held, best)
+        fits = fitting(wanted, run.time_for_finals, best)
+        if fits is None or not _heat(run, *fits, finals):
             break
+        chosen = [run.ledger.results[each.configuration.key] for each in fits[0]]
+    if chosen and noise_of(chosen) > NOISY:
+        _longer(run, chosen, finals)
     run.writer.flush()
     champion = _elect(run, finals)
     run.costs.finals = time.monotonic() - started
@@ -83,25 +91,39 @@ def _standings(run: Run, champion: Champion | None, tied: frozenset[str]) -> tup
     return (Standing(result=champion.result, number=champion.trial, winner=True, tied=best in tied), *standings)
 
 
-def _heat(run: Run, chosen: Sequence[Result], finals: _Finals) -> bool:
+def _longer(run: Run, chosen: Sequence[Result], finals: _Finals) -> None:
+    """Measure the same once more with more rounds, as far as the time allows: the noise is high."""
+    chosen, left = [each for each in chosen if each.ok], run.time_for_finals
+    longer = Heat(fewest=FEW_ROUNDS, most=LONGER * Heat().most, seconds=min(left, LONGER * Heat().seconds), limit=left)
+    if chosen and heat_seconds(chosen, Heat()) <= left:
+        _heat(run, chosen, longer, finals)
+
+
+def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bool:
     """Measure ``chosen`` interleaved and take their new results in; False when the worker could not."""
     tasks = {result.configuration.key: task for result in chosen if (task := task_of(run, result)) is not None}
     finals.absent |= {result.configuration.key for result in chosen} - tasks.keys()
     chosen = [result for result in chosen if result.configuration.key in tasks]
     canary, begun = run.health.canary(), time.time()
-    ends = run.worker.finals(list(tasks.values()), ROUNDS, SECONDS) if tasks else []
+    ends = run.worker.finals(list(tasks.values()), heat) if tasks else []
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")
         return False
     for result, end in zip(chosen, ends, strict=True):
+        if end == ():
+            finals.absent.add(result.configuration.key)
+            continue
         finals.before.setdefault(result.configuration.key, result.seconds)
         run.take_in(replace(_after(result, end, canary, begun), started=begun))
     return True
 
 
 def task_of(run: Run, result: Result) -> Task | None:
-    """Return the task that measures a result again, or None if it does not compile any more."""
+    """Return the task that measures a result again, or None if it does not compile any more, or not in time."""
     candidate = run.pipeline.candidate(result.configuration, baseline="final")
+    wait([candidate.future], timeout=None if math.isinf(run.budget.left) else max(0.0, run.budget.left))
+    if not candidate.future.done():
+        return None
     try:
         compiled = run.pipeline.compiler.result(candidate.future)
     except Rejected:

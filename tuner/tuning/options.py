@@ -28,7 +28,7 @@ class RunOptions:
     Attributes:
         device: A resolved device name.
         trials: New evaluations at most; None: no limit.
-        seconds: Wall-clock seconds of searching at most; None: no limit.
+        seconds: Wall-clock seconds of the whole run at most, preparation and finals included; None: no limit.
         stop_at: Share of the floor at which the search ends; None: never.
         only: Which part of the space this run searches; the study is that of the whole.
         stop: ``auto`` also ends the search at the floor, or when more of it would gain less than the noise.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -95,14 +96,19 @@ class Pipeline:
             future=future,
         )
 
-    def ready(self, interrupt: Interrupt) -> list[Candidate]:
-        """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish."""
+    def ready(self, interrupt: Interrupt, most: float = math.inf) -> list[Candidate]:
+        """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish.
+
+        Args:
+            most: Seconds to wait; what is finished by then is returned.
+        """
         started = time.monotonic()
         futures = [candidate.future for candidate in self.pending]
         wanted = ALL_COMPLETED if self._facts.shares_host else FIRST_COMPLETED
         while not interrupt:
-            done, waiting = wait(futures, timeout=POLL_SECONDS, return_when=wanted)
-            if not waiting or (done and wanted == FIRST_COMPLETED):
+            left = started + most - time.monotonic()
+            done, waiting = wait(futures, timeout=max(0.0, min(POLL_SECONDS, left)), return_when=wanted)
+            if not waiting or left <= 0 or (done and wanted == FIRST_COMPLETED):
                 break
         self.waited += time.monotonic() - started
         ready = [candidate for candidate in self.pending if candidate.future.done()]
@@ -116,7 +122,9 @@ class Pipeline:
         self.claimed.pop(configuration.key, None)
 
     def give_back(self) -> None:
-        """Release what was claimed and has no result."""
+        """Release what was claimed and has no result, and stop compiling it: the finals want the machine."""
+        if any(not candidate.future.done() for candidate in self.pending):
+            self.compiler.abandon()
         self._handle.release(self.claimed.values())
         self.claimed.clear()
         self.pending.clear()

@@ -59,6 +59,7 @@ class Progress:
         space: Valid configurations in all.
         known: Results the study had before this run.
         reused: Those of them that were taken over from another study.
+        seconds, elapsed: Of the whole command, preparation and finals included; ``begun`` of these the search began.
         naive: Seconds of the naive baseline on this device, or None until known.
     """
 
@@ -72,6 +73,7 @@ class Progress:
     known: int = 0
     done: int = 0
     reused: int = 0
+    begun: float = 0.0
     elapsed: float = 0.0
     best: Result | None = None
     naive: float | None = None

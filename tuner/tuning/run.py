@@ -11,7 +11,7 @@ from functools import partial
 from tuner.agreement import Agreement
 from tuner.conditions import warnings
 from tuner.drift import as_of_now
-from tuner.errors import Rejected, TunerError
+from tuner.errors import Rejected, TimedOut, TunerError
 from tuner.protocol import Task, Verdict
 from tuner.results import Result
 from tuner.search.ahead import Ahead
@@ -20,6 +20,7 @@ from tuner.search.samplers import QUICK, Sampler
 from tuner.search.warm import begun
 from tuner.space import Space
 from tuner.storage import LAUNCH, StudyHandle, Writer
+from tuner.tuning.budget import TRIAL_SECONDS, Budget, SearchClock
 from tuner.tuning.donors import Donor
 from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.foresight import Foresight
@@ -76,10 +77,12 @@ class Run:
 
     def to_the_end(self, started: float) -> Report:
         """Search, try the suspects, settle the winner, and report."""
+        self.budget = Budget(self.options.seconds, started)
+        self._clock = SearchClock(self.budget, len(self.handle.suspects()))
         self.pipeline = Pipeline(self.options, self.space, self.facts, self.supply, self.handle)
         try:
             with Writer(self.handle) as self.writer:
-                self._begun = time.monotonic()
+                self.progress.begun = self.budget.elapsed
                 reason = self._search_or_interrupt()
                 best = settle(self, heats=0) if self._is_settled(reason) else settle(self)
                 self._remember(reason)
@@ -121,7 +124,7 @@ class Run:
 
     def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
         """Let the network judge a winner whose factors are rounded."""
-        if self.options.precision == "fp32" or not best or not best[0].winner:
+        if self.options.precision == "fp32" or not best or not best[0].winner or self.budget.left < 0:
             return None
         task, started = task_of(self, best[0].result), time.monotonic()
         agreement = self.worker.agreement(task) if task else None
@@ -150,23 +153,32 @@ class Run:
                 self._fill()
             if not self.pipeline.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
-            for candidate in self.pipeline.ready(self._interrupt):
+            for candidate in self.pipeline.ready(self._interrupt, self._searching_for()):
                 if self._budget_spent() not in ("", "trials"):
                     break
                 self._finish(candidate)
         return reason
 
     def _budget_spent(self) -> str:
-        self.progress.elapsed = time.monotonic() - self._begun
+        self.progress.elapsed = self.budget.elapsed
         if self._interrupt:
             return "interrupted"
-        if self.options.seconds is not None and self.progress.elapsed >= self.options.seconds:
+        if self._searching_for() <= 0:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
             return "trials"
         if near_floor(self.options, self.progress):
             return "floor"
         return self.stopping.ask(self.progress, self.ledger.results)
+
+    @property
+    def time_for_finals(self) -> float:
+        """Seconds left to the finals, of which a lost worker takes some to prepare again."""
+        return self.budget.left - self._clock.lost
+
+    def _searching_for(self) -> float:
+        """Return how many seconds are left to the search."""
+        return self._clock.left(self.progress.done, self.ledger.results.values())
 
     def _fill(self) -> None:
         """Keep the compilers busy, with no more than the trials that are left."""
@@ -175,7 +187,10 @@ class Run:
     def _finish(self, candidate: Candidate) -> None:
         """Evaluate one compiled configuration; its result is handed over while a device apart has the next one."""
         begun = time.time()
-        verdict, compile_seconds = self._verdict(candidate)
+        judged = self._verdict(candidate)
+        if judged is None:
+            return  # its claim is given back with those that were not begun
+        verdict, compile_seconds = judged
         result = Result(
             configuration=candidate.configuration,
             outcome=verdict.outcome,
@@ -191,7 +206,7 @@ class Run:
         )
         self.ledger.add(result)
         self.progress.done += 1
-        self.progress.elapsed = time.monotonic() - self._begun
+        self.progress.elapsed = self.budget.elapsed
         self._finished.append(result)
         if self.facts.shares_host:
             self._hand_over()
@@ -209,7 +224,8 @@ class Run:
         while len(self._unshown) > still_waiting:
             self.observer.trial(self._unshown.popleft(), self.progress)
 
-    def _verdict(self, candidate: Candidate) -> tuple[Verdict, float]:
+    def _verdict(self, candidate: Candidate) -> tuple[Verdict, float] | None:
+        """Return what became of a configuration and its compilation's seconds; None if the budget ended meanwhile."""
         try:
             compiled = self.pipeline.compiler.result(candidate.future)
         except Rejected as error:
@@ -217,13 +233,17 @@ class Run:
         self.handle.mark(candidate.configuration, LAUNCH)
         restarts, started = self.worker.restarts, time.monotonic()
         task = self.task(candidate, compiled.binary)
-        future = self.worker.start(task)
+        most = max(0.0, self._searching_for()) + TRIAL_SECONDS
+        future = self.worker.start(task, most)
         if not self.facts.shares_host:
             self._hand_over()  # store, propose and render while the device is busy
             self._fill()
         verdict = self.worker.finish(future)
         spent = time.monotonic() - started
         self.costs.add(verdict, spent)
+        if verdict.outcome == TimedOut.outcome and most < self.worker.limit_of(task) and spent >= most:
+            self._clock.lost = self.costs.prepare
+            return None
         if self.worker.restarts != restarts:
             verdict = replace(verdict, text=f"{verdict.text}\n{self.health.check()}")
         used = replace(verdict.resources, spill_bytes=compiled.spill_bytes)
@@ -253,9 +273,11 @@ class Run:
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""
         for configuration in () if self._interrupt else self.handle.suspects():
+            if not self._clock.suspect(self.ledger.results.values()):
+                return
             if self.searched.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
                 continue
             self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
             self.pipeline.send([(configuration, self.ledger.results[configuration.key].baseline)])
-            for candidate in self.pipeline.ready(self._interrupt):
+            for candidate in self.pipeline.ready(self._interrupt, self._searching_for()):
                 self._finish(candidate)

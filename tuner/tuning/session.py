@@ -17,17 +17,20 @@ from tuner.tuning.run import Run
 from tuner.worker import Worker
 
 
-def tune(options: RunOptions, observer: Observer) -> Report:
+def tune(options: RunOptions, observer: Observer, started: float | None = None) -> Report:
     """Run a tuning study until its budget is spent, its space is exhausted, or Ctrl-C.
 
     No configuration can end it: whatever one does is its outcome. Results are in the store when this returns, also
     after ``KeyboardInterrupt``, which ends the search early and is reported as the reason.
 
+    Args:
+        started: When the command began whose seconds are counted, by ``time.monotonic``; now, if not given.
+
     Raises:
         UsageError: Something asked for does not exist here; nothing was written.
         StorageError: The store cannot be opened or written; what was committed stays.
     """
-    started = time.monotonic()
+    started = time.monotonic() if started is None else started
     foresee(options.storage)
     templates = suited(options)
     with Worker(options.spec, options.trial_timeout) as worker:

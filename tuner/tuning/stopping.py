@@ -118,8 +118,9 @@ def budget_left(progress: Progress) -> int:
     left = [progress.space]
     if progress.trials is not None:
         left.append(progress.trials - progress.done)
-    if progress.seconds is not None and progress.elapsed > 0:
-        left.append(int((progress.seconds - progress.elapsed) * progress.done / progress.elapsed))
+    searching = progress.elapsed - progress.begun
+    if progress.seconds is not None and searching > 0:
+        left.append(int((progress.seconds - progress.elapsed) * progress.done / searching))
     return max(0, min(left))
 
 
