@@ -19,13 +19,12 @@ typedef unsigned long ulong;
 
 #define FIRST ((ulong)blockIdx.x * blockDim.x + threadIdx.x)
 #define STRIDE ((ulong)gridDim.x * blockDim.x)
-#define EACH_STRIDED(i, n) for (ulong i = FIRST; i < n; i += STRIDE)
 #ifdef OWN_RUNS
 #define RUN(n) (((n) + STRIDE - 1) / STRIDE)
 #define EACH(i, n) \
     for (ulong i = FIRST * RUN(n), i##_end = i + RUN(n) < (n) ? i + RUN(n) : (n); i < i##_end; i++)
 #else
-#define EACH(i, n) EACH_STRIDED(i, n)
+#define EACH(i, n) for (ulong i = FIRST; i < n; i += STRIDE)
 #endif
 
 // words[0..n) = bits
@@ -143,13 +142,13 @@ __global__ void largest(GLOBAL const float *values, ulong n, GLOBAL uint *report
 // out[0..n) = in[0..n), four words a step: the copy bandwidth, counted as bytes read plus bytes written
 __global__ void copy_words(GLOBAL const float4 *in, GLOBAL float4 *out, ulong n)
 {
-    EACH_STRIDED(i, n) out[i] = in[i];
+    EACH(i, n) out[i] = in[i];
 }
 
 // out[0..n) = value, four words a step: the write bandwidth; layers that mostly write y come nearer to it than to a copy's
 __global__ void write_words(GLOBAL float4 *out, ulong n, float value)
 {
-    EACH_STRIDED(i, n) out[i] = make_float4(value, value, value, value);
+    EACH(i, n) out[i] = make_float4(value, value, value, value);
 }
 
 // Independent chains of float32 multiply-adds, `rounds` steps each: the arithmetic peak. A thread is one lane on a GPU;

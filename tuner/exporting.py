@@ -166,6 +166,11 @@ def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, work
     return verdict
 
 
+def _options(worker: Worker) -> str:
+    """Return what gives the source the vectors that were measured, whatever CPU the driver takes this one for."""
+    return f"-cl-std=CL1.2 -cl-mad-enable -DNATIVE_WORDS={worker.facts.limits.vector_words}"
+
+
 def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
     from tuner.tuning.progress import naive_seconds
 
@@ -182,5 +187,5 @@ def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, w
         tolerance=worker.facts.tolerance,
         file=path.name,
         naive_seconds=naive,
-        options="" if handle.environment.kind == "cuda" else "-cl-std=CL1.2 -cl-mad-enable",
+        options="" if handle.environment.kind == "cuda" else _options(worker),
     )
