@@ -151,8 +151,9 @@ TEMPLATE = KernelTemplate(
     launch=launch,
     figures=figures,
     baselines=(
-        # Where a search on a CPU had better begin, with AVX-512 and without; the second is tried with AVX-512, too.
+        # Where a search on a CPU had better begin: with AVX-512, without it, and with few channels.
         Baseline("CPU start: 16 channels, 13 pixels", {"VECTOR": 16, "TILE_W": 13}, start=True),
         Baseline("CPU start: 2 x 8 channels, 5 pixels", {"VECTOR": 8, "VECTORS": 2, "TILE_W": 5}, start=True),
+        Baseline("CPU start: 8 channels, 9 pixels", {"VECTOR": 8, "TILE_W": 9}, start=True),
     ),
 )

@@ -28,7 +28,7 @@ Truth = Callable[[Configuration], float]
 
 
 def toy(limits=CUDA_LIMITS) -> Space:
-    """560 configurations; a block takes SHARED bytes."""
+    """560 configurations; a block takes SHARED_BYTES."""
     template = KernelTemplate(
         name="toy",
         idea="",
@@ -37,10 +37,10 @@ def toy(limits=CUDA_LIMITS) -> Space:
             Parameter(name="TILE", choices=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32), doc=""),
             Parameter(name="DEPTH", choices=(1, 2, 3, 4, 6, 8, 12), doc=""),
             Parameter(name="THREADS", choices=(32, 64, 128, 256), doc=""),
-            Parameter(name="SHARED_WORDS", choices=(1024, 120_000), doc=""),
+            Parameter(name="SHARED_BYTES", choices=(1024, 120_000), doc=""),
         ),
         constraints=(Constraint("any", lambda p, layer, limits: p.TILE > 0, ""),),
-        launch=lambda p, layer: Launch(grid=(1, 1, 1), block=(p.THREADS, 1, 1), shared_bytes=p.SHARED_WORDS),
+        launch=lambda p, layer: Launch(grid=(1, 1, 1), block=(p.THREADS, 1, 1), shared_bytes=p.SHARED_BYTES),
     )
     return enumerate_space([template], LAYER, limits)
 
@@ -121,7 +121,7 @@ def test_hopeless_proposals_wait_until_nothing_else_is_left():
     assert seen.dropped[SPILLS] > 20
     assert seen.dropped[IDLE] > 100
     last = order[-sum(seen.dropped.values()) :]
-    hopeless = [each for each in last if registers(each) > 255 + 32 or each.as_dict()["SHARED_WORDS"] > 100_000]
+    hopeless = [each for each in last if registers(each) > 255 + 32 or each.as_dict()["SHARED_BYTES"] > 100_000]
     assert len(hopeless) >= 0.9 * len(last)
     assert seen.tried >= sum(seen.dropped.values()) // AUDIT_EVERY
     assert seen.wrong <= 0.2 * seen.tried
@@ -150,7 +150,7 @@ def test_a_device_without_registers_is_left_alone():
 def test_few_results_predict_nothing_and_known_ones_teach():
     space = toy()
     foresight = Foresight(space, Candidates.of(space))
-    rows = [row for row in range(len(space)) if space[row].as_dict()["SHARED_WORDS"] == 1024]
+    rows = [row for row in range(len(space)) if space[row].as_dict()["SHARED_BYTES"] == 1024]
     for row in rows[: LEAST_KNOWN - 1]:
         assert foresight.keep([row]) == [row]
         foresight.learn(row, result_of(space[row], registers(space[row])))

@@ -47,7 +47,8 @@ def test_cpu_named_in_the_environment_is_compiled_for() -> None:
     script = (
         "from tuner.devices import opencl\n"
         f"assert opencl.compile_source('cpu', {SAXPY!r})\n"
-        "print(opencl.target(opencl.find('cpu')), opencl.OpenCLDevice('cpu').environment.toolkit)"
+        "print(opencl.target(opencl.find('cpu')), opencl.OpenCLDevice('cpu').environment.toolkit)\n"
+        "print(opencl.describe(opencl.find('cpu')))"
     )
     for name in ("penryn", "x86-64"):  # code for these runs on any x86-64
         done = subprocess.run(
@@ -60,3 +61,4 @@ def test_cpu_named_in_the_environment_is_compiled_for() -> None:
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(name)
         assert f"as {name}" in done.stdout
+        assert f"code for {name}, vectors of 4 words" in done.stdout

@@ -69,11 +69,7 @@ def _opencl() -> list[Finding]:
     return [
         *_linker(),
         *(
-            Finding(
-                subject=f"opencl:{number}",
-                ok=True,
-                found=f"{device.name.strip()}, {device.platform.name.strip()} {device.driver_version.strip()}",
-            )
+            Finding(subject=f"opencl:{number}", ok=True, found=opencl.describe(device))
             for number, device in enumerate(found)
         ),
     ]

@@ -51,6 +51,13 @@ def target(device: cl.Device) -> str:
     return pocl.settle(device.int_ptr) if cpu else ""
 
 
+def describe(device: cl.Device) -> str:
+    """Return the device's name, its driver and, on a CPU, what code for it may use."""
+    said = f"{device.name.strip()}, {device.platform.name.strip()} {device.driver_version.strip()}"
+    name = target(device)
+    return f"{said}, code for {name}, vectors of {native_words(device)} words" if name else said
+
+
 def native_words(device: cl.Device) -> int:
     """Return the FP32 words of the widest vectors that code for the device has registers for: 4, 8 or 16."""
     return max(4, min(16, pocl.vector_words(target(device), device.native_vector_width_float)))
