@@ -253,7 +253,10 @@ def test_what_cannot_be_compared_is_one_line(capsys, empty_folder, arguments, co
 def test_store_without_this_layer_names_the_run_that_makes_it(capsys, store):
     code, _, err = command(capsys, "--layer", "conv1", "--device", "cpu", "--batch", "50", "--storage", store)
     assert (code, err.count("\n")) == (1, 1)
-    assert "tune run --layer sp18/conv1 --device cpu --batch 50 makes one" in err
+    assert (
+        f"tune run --layer sp18/conv1 --device cpu --batch 50 --storage {store.removeprefix('sqlite:///')} makes one"
+        in err
+    )
 
 
 @pytest.mark.parametrize("text", ["C2H12W11M3K3", "C2H12W11M3K3 cpu", "1", "C=2,H=12,W=11,M=3,K=3,B=9"])

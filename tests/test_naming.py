@@ -23,7 +23,7 @@ NAMES = (
     ("C8H9W9M3K3", "C8H9W9M3K3 cpu B20 fp32 0c11ff"),
 )
 ROWS = [
-    StudyRow(name=name, layer=layer, optuna_id=number, B=int(name.split(" B")[1].split()[0]))
+    StudyRow(name=name, digest=f"{name[-6:]}00", layer=layer, optuna_id=number, B=int(name.split(" B")[1].split()[0]))
     for number, (layer, name) in enumerate(NAMES, start=1)
 ]
 
@@ -115,6 +115,12 @@ def test_short_name_finds_its_study(number):
     short = short_name(ROWS[number - 1].name, layers)
     assert pick_study(short, ROWS, "here").optuna_id == number
     assert short == ("3fa9c1", "77e0a2", "fa18/conv1", "C8H9W9M3K3")[number - 1]
+
+
+def test_renamed_study_is_found_by_its_digest_and_shown_by_its_name():
+    renamed = StudyRow(name="my best", digest="ab12cd9", layer="sp18/conv2", optuna_id=9, B=50)
+    assert pick_study("ab12cd", [*ROWS, renamed], "here") is renamed
+    assert short_name("my best", [(row.name, row.layer) for row in (*ROWS, renamed)]) == "my best"
 
 
 @pytest.mark.parametrize(

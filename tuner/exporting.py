@@ -18,6 +18,7 @@ from tuner.reference import Precision
 from tuner.render import Rendered, render
 from tuner.results import Result
 from tuner.storage import Champion, Store, StudyHandle
+from tuner.storage.commands import storage_option
 from tuner.storage.notes import resume_command
 from tuner.templates import KernelTemplate
 from tuner.tuning.fingerprint import fingerprint
@@ -143,8 +144,8 @@ def header_name(layer: str) -> str:
 
 
 def command_of(handle: StudyHandle) -> str:
-    """Return the command line that makes or resumes a study."""
-    return resume_command(handle.key, handle.environment.device)
+    """Return the command line that makes or resumes a study, with its store."""
+    return f"{resume_command(handle.key, handle.environment.device)}{storage_option(handle.database.location)}"
 
 
 def _refuse_stale(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker) -> None:
@@ -183,7 +184,7 @@ def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, w
         template=template,
         study=handle.name,
         trial=champion.trial,
-        command=command_of(handle),
+        command=resume_command(handle.key, handle.environment.device),
         tolerance=worker.facts.tolerance,
         file=path.name,
         naive_seconds=naive,

@@ -20,6 +20,7 @@ def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
     """List the studies of a store, the last used first."""
     from tuner.cli.text import milliseconds, print_json, table
     from tuner.storage import Store
+    from tuner.storage.commands import command
 
     with Store.open(storage, create=False) as store:
         studies = store.studies()
@@ -30,7 +31,7 @@ def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
         print_json([_summary_json(study) for study in studies])
         return
     if not studies:
-        click.echo(f"no studies in {storage} yet; tune run --layer conv2 makes one")
+        click.echo(f"no studies in {store} yet; {command('run', 'conv2', where=storage)} makes one")
         return
     rows = [
         (

@@ -93,7 +93,7 @@ def _print_profile(spec: BenchSpec, rendered: Rendered) -> None:
 def _result(handle: StudyHandle, results: Mapping[int, Result], trial: int) -> Result:
     if trial not in results:
         raise UsageError(
-            f"study '{handle.name}': no trial {trial}; {_range(results)}; tune show '{handle.name}' lists the best"
+            f"study '{handle.name}': no trial {trial}; {_range(results)}; {handle.command('show')} lists the best"
         )
     return results[trial]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 import click
 
 from tuner.cli.ending import counted, ending
 from tuner.cli.failures import print_failures
-from tuner.cli.options import DEFAULT_STORAGE
 from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
+from tuner.errors import TunerError
 from tuner.exporting import header_name
 from tuner.results import Resources, Result
+from tuner.storage import Store
+from tuner.storage.commands import command
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 from tuner.tuning.finals import NOISY, noise_of
 from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
@@ -166,10 +167,18 @@ def costs_line(costs: Costs, trials: int) -> str:
 
 
 def _print_next(report: Report, asked: RunOptions) -> None:
-    store = "" if asked.storage == DEFAULT_STORAGE else f" --storage {shlex.quote(asked.storage)}"
-    study = shlex.quote(report.progress.study)
+    study = _short(report.progress.study, asked.storage)
     click.echo("\nnext:")
-    click.echo(f"  tune show {study}{'' if report.best else ' --failures'}{store}")
-    if report.winner:
-        click.echo(f"  tune export --study {study} -o {header_name(asked.layer.name)}{store}")
-    click.echo(f"  tune dashboard{store}")
+    shown = ("show", study) if report.best else ("show", study, "--failures")
+    exported = ("export", study, "-o", header_name(asked.layer.name))
+    for words in (shown, *((exported,) if report.winner else ()), ("dashboard",)):
+        click.echo(f"  {command(*words, where=asked.storage)}")
+
+
+def _short(study: str, storage: str) -> str:
+    """Return a brief name of a study; its whole name, should the store not be there any more."""
+    try:
+        with Store.open(storage, create=False) as store:
+            return store.find_study(study).short
+    except TunerError:
+        return study

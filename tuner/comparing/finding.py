@@ -11,6 +11,7 @@ from tuner.layers import ConvLayer, find_layer
 from tuner.loading import builtin_templates
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import Store, StudyHandle
+from tuner.storage.commands import storage_option
 from tuner.storage.location import find_location
 from tuner.storage.notes import run_command
 from tuner.templates import Configuration, DeviceLimits, KernelTemplate
@@ -61,7 +62,10 @@ def best_found(asked: CompareOptions) -> list[Found]:
                     found += _winner(store.find_study(summary.name), asked)
     if not found:
         wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
-        raise TunerError(f"{asked.storage} has no verified winner of {name} to compare; {wanted} makes one")
+        where = find_location(asked.storage)
+        raise TunerError(
+            f"{where.shown} has no verified winner of {name} to compare; {wanted}{storage_option(where)} makes one"
+        )
     return found
 
 

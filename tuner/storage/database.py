@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from tuner.errors import StorageError, UsageError
+from tuner.passwords import hidden
 from tuner.scratch import Scratch
 from tuner.storage.copies import NAME, copied
 from tuner.storage.faults import one_line
@@ -167,7 +169,7 @@ def _create_optuna_tables(location: Location, name: str) -> None:
     except RuntimeError:
         raise UsageError(
             f"storage {name}: its tables were made for another Optuna than {optuna.__version__}; "
-            f"run: optuna storage upgrade --storage {location.url.render_as_string()}"
+            f"run: optuna storage upgrade --storage {shlex.quote(hidden(location.url.render_as_string()))}"
         ) from None
 
 

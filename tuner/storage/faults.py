@@ -11,6 +11,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from tuner.errors import StorageError
+from tuner.passwords import hidden
 
 _TINY = 1_000_000  # bytes free below which an input/output error is a full disk
 _RESCUE = "restore a copy, or rescue what is left: sqlite3 {path} .recover | sqlite3 rescued.db"
@@ -63,4 +64,4 @@ def one_line(subject: str, path: Path | None) -> Iterator[None]:
 
 def _first_line(error: SQLAlchemyError) -> str:
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
-    return (str(cause).splitlines() or [type(cause).__name__])[0]
+    return hidden((str(cause).splitlines() or [type(cause).__name__])[0])

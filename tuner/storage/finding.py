@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from tuner.errors import UsageError
@@ -9,7 +10,8 @@ from tuner.layers import DEFAULT_NETWORK, find_layer, full_name, says_batch
 from tuner.nearest import alternatives, listed
 from tuner.storage.models import StudyRow
 
-_LEAST_DIGEST = 4  # letters of a study's digest, its name's last word, that stand for all of it
+_LEAST_DIGEST = 4  # letters of a study's digest that stand for all of it
+_AS_MADE = re.compile(r" [0-9a-f]{6}$")  # how a study's name ends, unless a person has renamed it
 
 
 def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
@@ -50,9 +52,11 @@ def short_name(name: str, layers: Iterable[tuple[str, str]]) -> str:
     layer = dict(everywhere)[name]
     if [each for _, each in everywhere].count(layer) == 1 and name.startswith(layer):
         return layer.removeprefix(f"{DEFAULT_NETWORK}/")
-    first, *_, last = name.split(" ") if " " in name else (name, name)
-    for word in (first, last):
-        if [name for name, _ in everywhere if word in name.split(" ")] == [name] and word != layer:
+    if not _AS_MADE.search(name):
+        return name
+    words = name.split(" ")
+    for word in (words[0], words[-1]):
+        if word != layer and [other for other, _ in everywhere if word in other.split(" ")] == [name]:
             return word
     return name
 
@@ -65,8 +69,7 @@ def _is_meant(text: str, row: StudyRow) -> bool:
 
 
 def _is_word(given: str, words: Sequence[str], row: StudyRow) -> bool:
-    digest = words[-1] if words else ""
-    return given in words or _is_of(row, given) or (len(given) >= _LEAST_DIGEST and digest.startswith(given))
+    return given in words or _is_of(row, given) or (len(given) >= _LEAST_DIGEST and row.digest.startswith(given))
 
 
 def _is_of(row: StudyRow, text: str) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from tuner.errors import StorageError, UsageError
+from tuner.passwords import hidden
 from tuner.storage.faults import one_line, sqlite_fault
 
 DEFAULT_FOLDER = Path("studies")
@@ -36,7 +37,13 @@ class Location:
     path: Path | None
 
     def __str__(self) -> str:
-        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+        return str(self.path) if self.path else hidden(self.url.render_as_string(hide_password=False))
+
+    @property
+    def shown(self) -> str:
+        """The path as seen from here, or the URL without its password."""
+        here = Path.cwd()
+        return str(self.path.relative_to(here)) if self.path and self.path.is_relative_to(here) else str(self)
 
 
 def find_location(where: str | Path) -> Location:
@@ -50,12 +57,12 @@ def find_location(where: str | Path) -> Location:
         return _file(URL.create("sqlite"), Path(text))
     try:
         url = make_url(text)
-    except ArgumentError:
-        raise UsageError(f"storage '{text}' is not a URL; write sqlite:///path/to/tuner.db") from None
+    except (ArgumentError, ValueError):  # ValueError: the port is no number
+        raise UsageError(f"storage '{hidden(text)}' is not a URL; write sqlite:///path/to/tuner.db") from None
     if url.get_backend_name() != "sqlite":
         return Location(url, None)
     if url.host or not url.database or url.database.startswith((":memory:", "file:")):
-        raise UsageError(f"storage '{text}' is not a plain file; write sqlite:///path/to/tuner.db")
+        raise UsageError(f"storage '{hidden(text)}' is not a plain file; write sqlite:///path/to/tuner.db")
     return _file(url, Path(url.database))
 
 

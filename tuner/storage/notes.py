@@ -12,6 +12,9 @@ from sqlalchemy.orm import Session
 
 from tuner.layers import ConvLayer
 from tuner.results import Environment, StudyKey
+from tuner.storage.commands import command, storage_option
+from tuner.storage.location import Location
+from tuner.storage.note_parts import with_kept
 from tuner.storage.rows import layer_of
 from tuner.storage.winner import Champion
 
@@ -36,6 +39,11 @@ def write_note(connection: Connection, optuna_id: int, text: str) -> None:
     )
 
 
+def rewrite_note(connection: Connection, optuna_id: int, text: str) -> None:
+    """Write the tuner's part of the note anew, and keep what people wrote beside it."""
+    write_note(connection, optuna_id, with_kept(text, _read(connection, optuna_id)))
+
+
 def write_facts(connection: Connection, optuna_id: int, key: StudyKey, environment: Environment) -> None:
     """Set the study's user attributes: what is computed, and where the newest results come from."""
     facts = {
@@ -53,7 +61,11 @@ def write_facts(connection: Connection, optuna_id: int, key: StudyKey, environme
 
 
 def read_note(session: Session, optuna_id: int) -> str:
-    found = session.execute(
+    return _read(session.connection(), optuna_id)
+
+
+def _read(connection: Connection, optuna_id: int) -> str:
+    found = connection.execute(
         select(_SYSTEM.c.key, _SYSTEM.c.value_json).where(
             _SYSTEM.c.study_id == optuna_id, _SYSTEM.c.key.startswith(_PART, autoescape=True)
         )
@@ -76,8 +88,14 @@ def run_command(layer: ConvLayer, device: str, precision: str, sources: Sequence
     return f"tune run --layer {named} --device {device} --batch {layer.B}{wanted}{chosen}"
 
 
-def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Champion | None) -> str:
-    """Write the note: what is measured, how to read the trials, how to go on, and the winner or the fastest so far."""
+def explain(
+    key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Champion | None, where: Location
+) -> str:
+    """Write the note: what is measured, how to read the trials, how to go on, and the winner or the fastest so far.
+
+    Args:
+        where: The store, for the commands.
+    """
     done = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "none yet"
     return "\n".join(
         (
@@ -94,8 +112,8 @@ def explain(key: StudyKey, environment: Environment, counts: Mapping[str, int], 
             f"- **Device:** {environment.device}, {environment.model}, driver {environment.driver}, "
             f"{environment.toolkit}, {environment.arch}",
             f"- **Templates:** {_templates(key)}; measurement protocol {key.protocol}",
-            f"- **Resume:** `{resume_command(key, environment.device)}`",
-            f'- **Export the winner:** `tune export --study "{key.name}"`',
+            f"- **Resume:** `{resume_command(key, environment.device)}{storage_option(where)}`",
+            f"- **Export the winner:** `{command('export', key.digest[:6], where=where)}`",
             "",
         )
     )

@@ -97,7 +97,9 @@ class Store:
             row = session.scalar(select(StudyRow).where(StudyRow.name == key.name))
             if row is None:
                 row = _create_study(session, study_row(key, choices), environment_id)
-                notes.write_note(connection, row.optuna_id, notes.explain(key, environment, {}, None))
+                notes.write_note(
+                    connection, row.optuna_id, notes.explain(key, environment, {}, None, self.database.location)
+                )
             elif row.digest != key.digest or choices_of_row(row) != choices:
                 raise StudyMismatch(f"study '{key.name}' in {self} has other parameters; give another --storage")
             row.environment_id = environment_id

@@ -14,8 +14,10 @@ from tuner.layers import ConvLayer
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import notes
 from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, finished, held, select_claims, take
+from tuner.storage.commands import command
 from tuner.storage.database import Database
 from tuner.storage.ended import Ended, read_ended, write_ended
+from tuner.storage.finding import short_name
 from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow, table
 from tuner.storage.records import Recorder, counts_of
 from tuner.storage.rows import (
@@ -154,7 +156,7 @@ class StudyHandle:
             ours = update(StudyRow).where(StudyRow.id == self.id)
             connection.execute(ours.values(winner=configuration.key, settled=time.time()))
             tell_apart(connection, self.id, self.optuna_id)
-            notes.write_note(connection, self.optuna_id, self._usual_note(session))
+            notes.rewrite_note(connection, self.optuna_id, self._usual_note(session))
 
     def champion(self) -> Champion | None:
         """Return the winner with its trial's number: what every command names; None while no finals have chosen one."""
@@ -201,18 +203,33 @@ class StudyHandle:
     def note(self, text: str | None = None, more: str = "") -> None:
         """Set the study's note in the dashboard; without a text, the usual one with the counts and the best so far.
 
+        The usual one takes the place of the one before it; what people wrote above and below stays.
+
         Args:
             more: What to append to it.
         """
+        write = notes.rewrite_note if text is None else notes.write_note
         if text is None:
             with self.database.reading() as session:
                 text = self._usual_note(session)
         with self.database.writing() as connection:
-            notes.write_note(connection, self.optuna_id, text + (more and f"\n{more}"))
+            write(connection, self.optuna_id, text + (more and f"\n{more}"))
+
+    @property
+    def short(self) -> str:
+        """A brief name that commands take for this study."""
+        with self.database.reading() as session:
+            rows = session.execute(select(StudyRow.name, StudyRow.layer)).all()
+        return short_name(self.name, [(row.name, row.layer) for row in rows])
+
+    def command(self, name: str, *words: str) -> str:
+        """Return a command line about this study: ``tune NAME STUDY WORDS``, ready to be copied."""
+        return command(name, self.short, *words, where=self.database.location)
 
     def _usual_note(self, session: Session) -> str:
         counts, champion = counts_of(session, self.id), champion_of(session, self.id)
-        return notes.explain(self.key, self.environment, counts, champion or fastest_of(session, self.id))
+        best = champion or fastest_of(session, self.id)
+        return notes.explain(self.key, self.environment, counts, best, self.database.location)
 
     def read_note(self) -> str:
         with self.database.reading() as session:
