@@ -44,6 +44,7 @@ def _shares(file: str) -> bool:
     return re.search(r'scope="(module|class)"', path.read_text()) is not None
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together:
     return _Together(config, log)
 
