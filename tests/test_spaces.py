@@ -14,7 +14,6 @@ from tuner.space import enumerate_space
 
 TEMPLATES = list(builtin_templates().values())
 MOST = 1_000_000
-SECONDS = 5.0  # for a million configurations
 PEAK_BYTES = 500e6
 
 
@@ -24,9 +23,9 @@ def test_each_layer_has_ten_thousand_to_a_million_configurations(layer: ConvLaye
     assert 10_000 <= size <= MOST, layer.describe()
 
 
-def test_a_million_configurations_take_five_seconds_and_500_megabytes() -> None:
+def test_a_million_configurations_take_500_megabytes() -> None:
+    """And five seconds on an idle machine, to which ``tests/benchmarks/limits.py`` holds them."""
     limits = replace(CUDA_LIMITS, precision="bf16")  # allows the most
     found = enumerate_measured(TEMPLATES, LAYERS["fa17/conv1"], limits)
     assert 500_000 <= found.size <= MOST
-    assert found.seconds * MOST / found.size < SECONDS
     assert found.peak_bytes * MOST / found.size < PEAK_BYTES

@@ -44,6 +44,19 @@ def results_load() -> tuple[str, float, float]:
     return "10,000 results read from a store", spent, 2.0
 
 
+def a_million_configurations() -> tuple[str, float, float]:
+    """Seconds of the processor for a million, scaled from the largest space there is."""
+    from dataclasses import replace
+
+    from benchmark_spaces import enumerate_measured
+    from test_spaces import CUDA_LIMITS, TEMPLATES
+
+    from tuner.layers import LAYERS
+
+    found = enumerate_measured(TEMPLATES, LAYERS["fa17/conv1"], replace(CUDA_LIMITS, precision="bf16"))
+    return "a million configurations enumerated", found.seconds * 1e6 / found.size, 5.0
+
+
 def on_a_gpu() -> Iterator[tuple[str, float, float]]:
     from conftest import _why_no_gpu
 
@@ -93,7 +106,7 @@ def _fresh_worker() -> tuple[str, float, float]:
 
 def main() -> int:
     missed = 0
-    for measured in (iter([help_comes()]), iter([results_load()]), on_a_gpu()):
+    for measured in (iter([help_comes()]), iter([results_load()]), iter([a_million_configurations()]), on_a_gpu()):
         for name, spent, limit in measured:
             missed += spent > limit
             print(f"{name}: {1e3 * spent:,.1f} ms, limit {1e3 * limit:,.0f}{'  MISSED' if spent > limit else ''}")
