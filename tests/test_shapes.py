@@ -57,7 +57,7 @@ def warps(space: TemplateSpace, row: int) -> int:
 @pytest.mark.parametrize("limits", [CPU_LIMITS, CUDA_LIMITS], ids=[OPENCL, CUDA])
 def test_every_template_has_configurations_and_register_tile_a_good_one(layer: ConvLayer, limits: DeviceLimits) -> None:
     found = spaces(layer, limits)
-    for name in ("direct", "shared_tile", "register_tile"):
+    for name in ("direct", "shared_tile", "register_tile", *(["channel_vector"] if limits.dialect == OPENCL else [])):
         assert len(found[name]), f"{name} on {layer.describe()}"
     tiled = found["register_tile"]
     wanted = min(REUSE, layer.M * layer.H_out * layer.W_out // 2)
