@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import resource
 import subprocess
 import sys
-import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -362,26 +361,30 @@ def test_log_improvement_is_that_of_the_integral(z: float) -> None:
 
 
 @pytest.mark.parametrize(("sizes", "told"), [((10,) * 6, 30), ((6, 6, 6, 6, 4, 4), 10_000)], ids=["million", "many"])
-def test_a_proposal_takes_milliseconds_at_scale(sizes: tuple[int, ...], told: int) -> None:
+def test_a_search_at_scale_stays_within_a_gigabyte(sizes: tuple[int, ...], told: int) -> None:
+    """And a proposal takes milliseconds, to which ``tests/benchmarks/limits.py`` holds it."""
+    tracemalloc.start()
+    try:
+        sampler, rows = resumed(sizes, told)
+        for _ in range(5):
+            rows += sampler.propose(1)
+            sampler.observe(rows[-1], 1.0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(set(rows)) == told + 5
+    assert peak < 2**30
+
+
+def resumed(sizes: tuple[int, ...], told: int) -> tuple[Sampler, list[int]]:
+    """Return a sampler that was told of so many results, and their rows."""
     candidates = product(sizes)
     random = np.random.default_rng(0)
     rows = random.choice(len(candidates), told, replace=False).tolist()
-    started = time.process_time()
     sampler = make_sampler("surrogate", candidates, 0)
     for row in rows:
         sampler.observe(row, float(np.exp(random.normal())))
-    first = sampler.propose(1)
-    assert time.process_time() - started < 2  # a study of so many trials is resumed
-    sampler.observe(first[0], 1.0)
-    seconds = []
-    for _ in range(25):
-        started = time.process_time()
-        row = sampler.propose(1)[0]
-        seconds.append(time.process_time() - started)
-        sampler.observe(row, 1.0)
-    assert sorted(seconds)[12] < 0.05
-    assert max(seconds) < 2
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 * 2**20  # KiB, and of all tests so far
+    return sampler, rows
 
 
 def test_opinions_differ_while_results_are_few() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -280,10 +279,8 @@ def small_space() -> Space:
 
 
 @pytest.mark.parametrize("limits", [CPU_LIMITS, CUDA_LIMITS], ids=[OPENCL, CUDA])
-def test_space_of_default_layer_is_large_and_enumerates_fast(limits: DeviceLimits) -> None:
-    started = time.process_time()
+def test_space_of_default_layer_is_large(limits: DeviceLimits) -> None:
     space = enumerate_space(list(TEMPLATES.values()), LAYERS["sp18/conv2"], limits)
-    assert time.process_time() - started < 2
     assert 20_000 <= len(space) <= 1_000_000
 
 

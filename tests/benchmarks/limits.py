@@ -6,6 +6,7 @@ limit, and exits with 1 where one is missed. Limits of a GPU are held where ther
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
@@ -55,6 +57,27 @@ def a_million_configurations() -> tuple[str, float, float]:
 
     found = enumerate_measured(TEMPLATES, LAYERS["fa17/conv1"], replace(CUDA_LIMITS, precision="bf16"))
     return "a million configurations enumerated", found.seconds * 1e6 / found.size, 5.0
+
+
+def proposals() -> Iterator[tuple[str, float, float]]:
+    from test_samplers import resumed
+
+    for sizes, told in (((10,) * 6, 30), ((6, 6, 6, 6, 4, 4), 10_000)):
+        what = f"{told:,} results of {math.prod(sizes):,} configurations"
+
+        def begin(sizes: tuple[int, ...] = sizes, told: int = told) -> Any:
+            sampler, _ = resumed(sizes, told)
+            sampler.observe(sampler.propose(1)[0], 1.0)
+            return sampler
+
+        yield f"a search resumed, {what}", seconds(begin), 2.0
+        sampler, spent = begin(), []
+        for _ in range(25):
+            started = time.perf_counter()
+            row = sampler.propose(1)[0]
+            spent.append(time.perf_counter() - started)
+            sampler.observe(row, 1.0)
+        yield f"a proposal, {what}", statistics.median(spent), 0.05
 
 
 def on_a_gpu() -> Iterator[tuple[str, float, float]]:
@@ -106,7 +129,13 @@ def _fresh_worker() -> tuple[str, float, float]:
 
 def main() -> int:
     missed = 0
-    for measured in (iter([help_comes()]), iter([results_load()]), iter([a_million_configurations()]), on_a_gpu()):
+    for measured in (
+        iter([help_comes()]),
+        iter([results_load()]),
+        iter([a_million_configurations()]),
+        proposals(),
+        on_a_gpu(),
+    ):
         for name, spent, limit in measured:
             missed += spent > limit
             print(f"{name}: {1e3 * spent:,.1f} ms, limit {1e3 * limit:,.0f}{'  MISSED' if spent > limit else ''}")
