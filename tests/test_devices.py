@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.devices import check_name, compile_source, open_device
+from tuner.devices import base, check_name, compile_source, open_device
 from tuner.errors import CompileError, OutOfResources, UsageError
 from tuner.render import block_defines, prelude
 from tuner.templates import Launch
@@ -82,6 +82,17 @@ class TestDevice:
     def test_environment_names_model_driver_and_toolkit(self, device):
         machine = device.environment
         assert all((machine.model, machine.driver, machine.toolkit, machine.arch, machine.kind))
+
+
+@pytest.mark.parametrize(("spin", "sleeps"), [(False, 2), (True, 0)])
+def test_waiting_leaves_a_cpu_the_cores_that_its_kernel_runs_on(monkeypatch, spin, sleeps):
+    slept = []
+    monkeypatch.setattr(base.time, "sleep", slept.append)
+    monkeypatch.setattr(base.time, "monotonic", lambda: 0.0)
+    polls = iter((False, False, True))
+    base.wait_until(lambda: next(polls), 10.0, spin=spin)
+    assert len(slept) == sleeps
+    assert all(seconds > 0 for seconds in slept)
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "CPU", "", "opencl"])

@@ -14,6 +14,7 @@ from tuner.results import Environment, Resources, Telemetry
 from tuner.templates import DeviceLimits, Launch
 
 ARGUMENTS = "const float *x, const float *w, float *y, int B, int C, int H, int W, int M, int K"
+SPIN_SECONDS, LEAST_SLEEP = 0.002, 0.0001
 Buffer = Any
 Array = npt.NDArray[Any]
 
@@ -85,8 +86,11 @@ def other_arguments(entry: str, why: str) -> CompileError:
     return CompileError(f"kernel '{entry}' does not take ({ARGUMENTS}): {why}")
 
 
-def wait_until(done: Callable[[], bool], limit: float) -> None:
+def wait_until(done: Callable[[], bool], limit: float, spin: bool = True) -> None:
     """Poll ``done`` until it holds; short waits spin, long ones sleep.
+
+    Args:
+        spin: Whether this process may keep a core busy meanwhile: not where the kernel runs on the same cores.
 
     Raises:
         TimedOut: ``limit`` seconds passed.
@@ -96,8 +100,8 @@ def wait_until(done: Callable[[], bool], limit: float) -> None:
         passed = time.monotonic() - start
         if passed > limit:
             raise TimedOut(f"launch took longer than its limit of {limit:.1f} s; raise it with --trial-timeout")
-        if passed > 0.002:
-            time.sleep(min(0.02, passed / 20))
+        if passed > SPIN_SECONDS or not spin:
+            time.sleep(min(0.02, max(LEAST_SLEEP, passed / 20)))
 
 
 def scalar(value: int | float) -> np.generic:

@@ -241,7 +241,7 @@ class OpenCLDevice:
         events = [self._enqueue(cast(OpenCLKernel, kernel), launch, arguments) for _ in range(repeat)]
         self._queue.flush()
         complete = cl.command_execution_status.COMPLETE
-        wait_until(lambda: events[-1].command_execution_status <= complete, limit)
+        wait_until(lambda: events[-1].command_execution_status <= complete, limit, spin=not self.shares_host)
         if events[-1].command_execution_status < complete:
             raise Crashed(f"launch failed with OpenCL status {events[-1].command_execution_status}")
         return float(events[-1].profile.end - events[0].profile.start) * 1e-9
