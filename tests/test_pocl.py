@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tuner.devices import opencl, pocl
 AVX2 = "sse sse2 pni ssse3 cx16 sse4_1 sse4_2 movbe popcnt avx f16c lahf_lm abm fma bmi1 avx2 bmi2"
 AVX512 = "avx512f avx512dq avx512cd avx512bw avx512vl"
 ZEN_3, ZEN_5 = frozenset(AVX2.split()), frozenset(f"{AVX2} {AVX512}".split())
+HERE = Path(__file__).parent
 SAXPY = "__kernel void k(__global float *y) { y[get_global_id(0)] = 2.0f * y[get_global_id(0)] + 1.0f; }"
 
 
@@ -62,3 +64,37 @@ def test_cpu_named_in_the_environment_is_compiled_for() -> None:
         assert done.stdout.startswith(name)
         assert f"as {name}" in done.stdout
         assert f"code for {name}, vectors of 4 words" in done.stdout
+
+
+LISTENING = """
+import pyopencl as cl
+from tuner.devices import opencl
+from tuner.layers import find_layer
+from tuner.loading import builtin_templates
+from tuner.render import render
+
+device, layer = opencl.find("cpu"), find_layer("conv2", 2)
+for name, values in (
+    ("register_tile", {"TILE_W": 13, "TILE_M": 8, "BLOCK_SHAPE": "1x1", "X_READS": "each", "VECTOR": 2}),
+    ("channel_vector", {"VECTOR": 8, "VECTORS": 2, "TILE_W": 5}),
+):
+    template = builtin_templates()[name]
+    source = render(template, template.configuration(values), layer, "opencl").source
+    options = [*opencl.OPTIONS, f"-DNATIVE_WORDS={opencl.native_words(device)}"]
+    program = cl.Program(cl.Context([device]), source).build(options, cache_dir=False)
+    print(name, "ABI" in program.get_build_info(device, cl.program_build_info.LOG))
+"""
+
+
+def test_compiler_has_nothing_to_say_of_vectors_on_a_cpu_without_avx512() -> None:
+    if not opencl.target(opencl.find("cpu")):
+        pytest.skip("this OpenCL's CPU has no name of LLVM's")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LISTENING],
+        env={**os.environ, pocl.TARGET: "haswell", "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["register_tile", "False", "channel_vector", "False"]
