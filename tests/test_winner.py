@@ -138,10 +138,16 @@ def noisy(result: Result, spread: float) -> Result:
 
 @pytest.mark.parametrize(("spread", "winner"), [(0.02, 1), (0.5, 0)])
 def test_simplest_wins_a_tie_only_where_the_noise_is_small(spread: float, winner: int) -> None:
-    fast, simple = noisy(final(0, 1e-3), spread), noisy(final(1, 1.005e-3), spread)
+    fast, simple = noisy(final(0, 1e-3), spread), noisy(final(1, 1.003e-3), spread)
     end = rank([simple, fast], lambda result: 0.0 if result is simple else 1.0)  # type: ignore[arg-type,return-value]
     assert end.ranking[0] == (fast, simple)[winner]
     assert len(end.tied) == 2
+
+
+def test_what_is_slower_by_nearly_a_percent_is_no_tie() -> None:
+    fast, simple = noisy(final(0, 1e-3), 0.001), noisy(final(1, 1.008e-3), 0.001)
+    end = rank([simple, fast], lambda result: 0.0 if result is simple else 1.0)  # type: ignore[arg-type,return-value]
+    assert (end.ranking[0], end.tied) == (fast, frozenset())
 
 
 def test_only_what_was_measured_beside_the_fastest_ties_with_it() -> None:

@@ -31,7 +31,7 @@ INTERRUPTED = 130
     help="End the whole command by then.",
 )
 @click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
-@click.option("--stop", metavar="auto|off", help="Stop at the floor, or when more would gain less than the noise.")
+@click.option("--stop", metavar="auto|off", help="Stop at the floor, or when more trials gain too little.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
 @click.option(
     "--warm-start",

@@ -11,7 +11,8 @@ from tuner.templates import KernelTemplate
 FINALISTS = 5
 FEW_ROUNDS = 3  # of a heat that is short of time
 LONGER = 3  # times the rounds and the seconds of a heat, where the noise is above NOISY
-NOISE = 0.01  # medians closer than this are a tie, however tight their intervals
+NOISE = 0.01  # a smaller gain does not count
+TIE = 0.005  # medians of a heat closer than this are a tie, however tight their intervals
 NOISY = 0.05  # half a median's interval beyond which a tie says nothing of two configurations
 MOST_HEATS = 3
 
@@ -34,10 +35,10 @@ def indistinguishable(fastest: Measurement, other: Measurement) -> bool:
     """Whether two interleaved measurements are within the noise of each other.
 
     Samples of a round were taken next to each other, so their ratio is free of what drifts from round to round: it is
-    a tie unless the ratio's median is over 1 by more than the noise, with its 95% interval.
+    a tie unless the ratio's median is over 1 by more than ``TIE``, with its 95% interval.
     """
     ratios = tuple(slow / fast for fast, slow in zip(fastest.samples, other.samples, strict=False))
-    return Measurement(samples=ratios).interval[0] <= 1 + NOISE
+    return Measurement(samples=ratios).interval[0] <= 1 + TIE
 
 
 def noise_of(results: Sequence[Result]) -> float:

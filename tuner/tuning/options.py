@@ -31,7 +31,7 @@ class RunOptions:
         seconds: Wall-clock seconds of the whole run at most, preparation and finals included; None: no limit.
         stop_at: Share of the floor at which the search ends; None: never.
         only: Which part of the space this run searches; the study is that of the whole.
-        stop: ``auto`` also ends the search at the floor, or when more of it would gain less than the noise.
+        stop: ``auto`` also ends the search at the floor, or when more of it would gain too little.
         warm_start: ``auto``, ``off``, or the study whose results say where to begin.
         jobs: Compiling processes.
         trial_timeout, compile_timeout: Seconds; None for the rules' own.
