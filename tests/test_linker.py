@@ -117,6 +117,12 @@ def test_linker_that_is_killed_is_run_again(tmp_path):
     assert (tmp_path / "asked").read_text().split()[-2:] == ["-lgcc", "-lc"]
 
 
+def test_script_that_is_called_as_the_systems_linker_refuses_and_the_next_one_links(tmp_path):
+    tcc = write(tmp_path / "tcc", "#!/bin/sh\ntouch out.so\n")
+    assert link(tmp_path, LD=BIN / "ld", TCC=tcc).returncode == 0
+    assert (tmp_path / "out.so").exists()
+
+
 def test_what_the_last_linker_said_is_passed_on(tmp_path):
     done = link(tmp_path, LD=write(tmp_path / "refuses", '#!/bin/sh\necho "no room for $4" >&2\nexit 3\n'))
     assert (done.returncode, done.stderr) == (3, "no room for -o\n")
