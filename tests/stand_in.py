@@ -11,7 +11,7 @@ from test_templates import CUDA_LIMITS
 
 from tuner.compiler import Compiled
 from tuner.protocol import BenchFacts, Heat, Task, Verdict
-from tuner.results import Environment, Measurement, Resources
+from tuner.results import Environment, Measurement, Resources, Telemetry
 
 MACHINE = Environment(device="cuda:0", kind="cuda", model="stand-in", driver="1", toolkit="1", arch="none")
 
@@ -76,6 +76,9 @@ class InstantWorker:
 
     def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
         return []
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
 
     def agreement(self, task: Task) -> None:
         return None

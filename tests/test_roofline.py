@@ -25,12 +25,13 @@ from tuner.devices.nvcc import OPTIONS, WARN_SPILLS
 from tuner.errors import UsageError
 from tuner.layers import find_layer
 from tuner.render import block_defines, prelude
-from tuner.results import Measurement
+from tuner.results import Measurement, Telemetry
 from tuner.roofline import exact_enough, least_roof, operands_of, products_of, roof
 from tuner.storage import Store
 from tuner.storage.models import SCHEMA_VERSION
 from tuner.templates import CUDA, Configuration, Launch
 from tuner.tuning import Progress, RunOptions
+from tuner.tuning.doubt import Doubt
 from tuner.tuning.floor_stop import near_floor
 
 CONV2 = find_layer("fa18/conv2", 10_000)
@@ -204,13 +205,33 @@ def test_a_disturbed_measurement_does_not_last(tmp_path, monkeypatch):
         return disturbed if len(measured) == 1 else free
 
     monkeypatch.setattr(ceilings, "_measure", measure)
-    bench = SimpleNamespace(device=SimpleNamespace(shares_host=False, limits=SimpleNamespace(capability=90)))
+    states = iter(["software thermal", "software power cap", *[""] * 9])
+    device = SimpleNamespace(
+        shares_host=False,
+        limits=SimpleNamespace(capability=90),
+        telemetry=lambda: Telemetry(throttle=next(states)),
+    )
+    bench = SimpleNamespace(device=device)
     seen = [with_ceilings(bench, CARD) for _ in range(5)]
     assert [each.peak_flops for each in seen] == [20e12, 60e12, 60e12, 60e12, 60e12]
     assert (seen[-1].peak_bytes, seen[-1].peak_tf32, seen[-1].peak_fp16) == (4.5e12, 400e12, 800e12)
-    assert len(measured) == 3
+    assert len(measured) == 4  # the throttled one does not count
     with_ceilings(bench, CARD, again=True)
-    assert len(measured) == 4
+    assert len(measured) == 5
+
+
+def test_a_best_at_the_floor_has_the_ceilings_measured_again_before_it_ends_a_search():
+    low, high = replace(CARD, peak_flops=20e12, peak_bytes=1e12), replace(CARD, peak_flops=60e12, peak_bytes=4e12)
+    asked = []
+    worker = SimpleNamespace(ask=lambda _: asked.append(1) or high)
+    state = progress_at(0.6)
+    state.environment = low
+    doubt = Doubt(worker, RunOptions(layer=CONV2, device="cuda:0", templates=(TOY,), storage="", sampler="random"))
+    doubt.look(state)
+    assert (len(asked), state.environment) == (1, high)
+    state.environment = low
+    doubt.look(state)
+    assert len(asked) == 1
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")

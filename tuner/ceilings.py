@@ -17,6 +17,7 @@ import numpy as np
 from tuner.bench import THREADS, Bench
 from tuner.cache import cache_folder
 from tuner.capabilities import TENSOR_CORES, WARPGROUPS
+from tuner.conditions import disturbing
 from tuner.files import write_whole
 from tuner.results import Environment
 from tuner.templates import CUDA, OPENCL, Launch
@@ -43,7 +44,7 @@ class Ceilings:
     Attributes:
         tf32, fp16: Of tensor cores by ``mma.sync`` or, where that is faster, ``wgmma``, FP32 sums; None where there are
             none.
-        times: How often they were measured.
+        times: How often they were measured undisturbed.
     """
 
     flops: float
@@ -66,7 +67,8 @@ class Ceilings:
 def with_ceilings(bench: Bench, environment: Environment, again: bool = False) -> Environment:
     """Return the environment with its peaks, from the cache or measured now; the best ever seen are kept.
 
-    A CPU shares its cores with whatever else runs, so it is measured every time, another device the first times.
+    A CPU shares its cores with whatever else runs, so it is measured every time, another device the first times; one
+    that was throttled meanwhile, other than by its own power limit, does not count.
 
     Args:
         again: Forget what is stored and measure now.
@@ -77,6 +79,7 @@ def with_ceilings(bench: Bench, environment: Environment, again: bool = False) -
         known = None  # stored by a version that did not measure them
     if known is None or known.times < TIMES or bench.device.shares_host:
         now = _measure(bench)
+        now = replace(now, times=0) if disturbing(bench.device.telemetry().throttle) else now
         known = now if known is None else now.best(known)
         _write(path, known)
     return replace(

@@ -19,7 +19,7 @@ from tuner.results import Environment
 
 COMPILE_SECONDS = 60.0
 GRACE_SECONDS = 2.0
-NICE = 10  # compilers on every core give way to what drives the device
+NICE = 10  # compilers on every core give way to what drives a device apart; where kernels run on these, they wait
 SPILLS = "\n// spilled bytes"  # behind a source: the key of what its compilation said of spills
 
 
@@ -44,7 +44,7 @@ class Compiler:
     def __init__(self, environment: Environment, jobs: int, limit: float = COMPILE_SECONDS) -> None:
         self._environment, self.limit = environment, limit
         self.cache = CompileCache.default()
-        self._processes = Processes(jobs, nice=NICE)
+        self._processes = Processes(jobs, nice=0 if environment.kind == "cpu" else NICE)
 
     def submit(self, source: str) -> Future[Compiled]:
         """Return the future binary of ``source``; read it with :meth:`result`."""

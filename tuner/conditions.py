@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tuner.results import Result, Telemetry
 
+OWN_LIMIT = "software power cap"  # what a card does at its own limit, whoever uses it
 MOVED = 0.05  # clocks that differ by more than this share between trials are worth a line
 
 
@@ -20,6 +21,11 @@ def describe(telemetry: Telemetry) -> str:
     parts = [text.format(value) for value, text in known if value is not None]
     throttled = [f"throttled: {telemetry.throttle}"] if telemetry.throttle else []
     return ", ".join(parts + throttled)
+
+
+def disturbing(throttle: str) -> str:
+    """Return the reasons for throttling that are no doing of the device's own power limit."""
+    return ", ".join(reason for reason in throttle.split(", ") if reason and reason != OWN_LIMIT)
 
 
 def warnings(results: Iterable[Result]) -> list[str]:

@@ -18,6 +18,7 @@ from tuner import workshop
 from tuner.errors import Crashed, DeviceError, TimedOut, TunerError, Unforeseen
 from tuner.processes import DIED, Processes
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
+from tuner.results import Telemetry
 
 if TYPE_CHECKING:
     from tuner.agreement import Agreement
@@ -153,6 +154,13 @@ class Worker:
             return self.ask(workshop.health)
         except TunerError:
             return ()
+
+    def telemetry(self) -> Telemetry:
+        """Return the device's state now; nothing is known of one that does not answer."""
+        try:
+            return self.ask(workshop.telemetry)
+        except TunerError:
+            return Telemetry()
 
     def close(self) -> None:
         """End the worker process."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tuner.border import ours
 from tuner.errors import Crashed, Rejected, TimedOut, Unforeseen, WrongResult
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
+from tuner.results import Environment, Telemetry
 
 if TYPE_CHECKING:
     from tuner.agreement import Agreement
@@ -71,8 +72,20 @@ def facts(spec: BenchSpec) -> BenchFacts:
     return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
 
 
+def ceilings(spec: BenchSpec) -> Environment:
+    """Return the device with its ceilings, measured again where they may have been disturbed."""
+    from tuner.ceilings import with_ceilings
+
+    shop = prepared(spec)
+    return with_ceilings(shop.bench, shop.device.environment)
+
+
 def health(spec: BenchSpec) -> tuple[float, ...]:
     return prepared(spec).canaries(samples=HEALTH_SAMPLES)
+
+
+def telemetry(spec: BenchSpec) -> Telemetry:
+    return prepared(spec).device.telemetry()
 
 
 def evaluate(spec: BenchSpec, task: Task) -> Verdict:

@@ -13,6 +13,7 @@ from tuner.errors import Rejected
 from tuner.protocol import Heat, Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.budget import fitting, heat_seconds
+from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
 from tuner.tuning.finals import FEW_ROUNDS, FINALISTS, LONGER, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
 from tuner.tuning.progress import Standing
 from tuner.tuning.unheld import unheld
@@ -30,11 +31,13 @@ class _Finals:
         before: Seconds by key, of those that were in them, before they were.
         absent: Keys of those that do not compile any more, or could not be measured in time.
         tied: Keys of those within the noise of the winner.
+        seen: The machine as the last heat found it.
     """
 
     before: dict[str, float] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     tied: frozenset[str] = frozenset()
+    seen: Surroundings | None = None
 
 
 def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
@@ -73,8 +76,17 @@ def _elect(run: Run, finals: _Finals) -> Champion | None:
         run.handle.set_winner(end.ranking[0].configuration)
     numbers = {each.configuration.key: run.handle.trial_number(each.configuration) or 0 for each in entered}
     winner = end.ranking[0] if end.ranking else None
-    run.finals = tuple(unheld(finals.before, entered, winner, lambda result: numbers[result.configuration.key]))
+    lines = unheld(finals.before, entered, winner, lambda result: numbers[result.configuration.key])
+    run.finals = (*lines, *_noise(run, winner, finals.seen))
     return run.handle.champion()
+
+
+def _noise(run: Run, winner: Result | None, seen: Surroundings | None) -> list[str]:
+    """Return a warning with its cause where the winner's time is not known well."""
+    spread = noise_of([winner]) if winner else 0.0
+    if seen and spread > NOISY:
+        seen = replace(seen, throttle=run.worker.telemetry().throttle)
+    return list(filter(None, [noise_line(spread, seen)]))
 
 
 def _standings(run: Run, champion: Champion | None, tied: frozenset[str]) -> tuple[Standing, ...]:
@@ -105,6 +117,7 @@ def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bo
     finals.absent |= {result.configuration.key for result in chosen} - tasks.keys()
     chosen = [result for result in chosen if result.configuration.key in tasks]
     canary, begun = run.health.canary(), time.time()
+    finals.seen = surroundings(run.health.before, canary)
     ends = run.worker.finals(list(tasks.values()), heat) if tasks else []
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")

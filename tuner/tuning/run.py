@@ -22,6 +22,7 @@ from tuner.space import Space
 from tuner.storage import LAUNCH, StudyHandle, Writer
 from tuner.tuning.budget import TRIAL_SECONDS, Budget, SearchClock
 from tuner.tuning.donors import Donor
+from tuner.tuning.doubt import Doubt
 from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.foresight import Foresight
 from tuner.tuning.health import Health
@@ -44,7 +45,7 @@ class Run:
     ) -> None:
         self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
         self.facts, self.searched = worker.facts, options.only.of(space)
-        self.health = Health(worker, observer)
+        self.health, self._doubt = Health(worker, observer), Doubt(worker, options)
         known, drift = as_of_now(handle.results(), self.health.before)
         if drift:
             self.health.warn(drift)
@@ -167,6 +168,7 @@ class Run:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
             return "trials"
+        self._doubt.look(self.progress)
         if near_floor(self.options, self.progress):
             return "floor"
         return self.stopping.ask(self.progress, self.ledger.results)
