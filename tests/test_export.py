@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 from toy_store import ENVIRONMENT, TOY, toy_configuration, toy_failure, toy_ok
 
+from tuner.calling import Home
 from tuner.devices import open_device, opencl
 from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import StorageError, UsageError
-from tuner.export import Winner, render_header, write_header
+from tuner.export import Winner, render_header, render_split, write_header
 from tuner.export.cuda import target
 from tuner.export.geometry import GridRule, find_geometry
 from tuner.layers import LAYERS, ConvLayer, find_layer
@@ -71,6 +73,13 @@ def header(folder: Path, name: str, wanted: Winner) -> str:
     return (folder / name).read_text()
 
 
+def full(text: str, batch: int = 10_000, device: str = "sm90a") -> str:
+    """Write a header's names out in a test's text: ``sp18_conv2_`` is short for ``sp18_conv2_fp32_b10000_sm90a_``."""
+    names = f"fp32_b{batch}_{device}"
+    text = re.sub(r"\b((?:sp18|fa19)_conv2|fa18_conv1|c8h32w48m32k3)_", rf"\1_{names}_", text)
+    return re.sub(r"\b((?:SP18|FA19)_CONV2|FA18_CONV1|C8H32W48M32K3)_", rf"\1_{names.upper()}_", text)
+
+
 # What it says
 
 
@@ -84,11 +93,12 @@ def test_header_says_where_it_comes_from() -> None:
         "NVIDIA H200, driver 570.1, sm_90a",
         "trial 42",
         "tune run --layer sp18/conv2",
+        '#define SP18_CONV2_PRECISION "fp32"',
         "#define SP18_CONV2_TILE_WIDTH 8",
         '#define SP18_CONV2_GRID_LAYOUT "B,M"',
         "#ifndef SP18_CONV2_FORWARD_H",
     ):
-        assert needed in text
+        assert full(needed) in text
 
 
 def test_header_names_its_own_file_in_its_example() -> None:
@@ -99,7 +109,7 @@ def test_header_names_its_own_file_in_its_example() -> None:
 
 def test_header_of_own_layer_has_a_prefix_of_its_own() -> None:
     text = render_header(winner("C=8,H=32,W=48,M=32,K=3"))
-    assert "#define C8H32W48M32K3_W_OUT 46" in text
+    assert full("#define C8H32W48M32K3_W_OUT 46") in text
 
 
 @pytest.mark.parametrize("wrong", [toy_failure(0, "wrong_result"), toy_ok(0, pruned=True)], ids=["failed", "pruned"])
@@ -162,7 +172,7 @@ def test_grid_rule_in_words() -> None:
 def test_header_without_a_rule_is_for_its_batch_alone() -> None:
     text = render_header(winner(template=launching(lambda B: (B.bit_length(), 1, 1))))
     assert "for B = 10000 and no other" in text
-    assert "if (B != SP18_CONV2_B) return cudaErrorInvalidValue;" in text
+    assert full("#define SP18_CONV2_MIN_B 10000\n#define SP18_CONV2_MAX_B 10000 ") in text
 
 
 @needs_gcc
@@ -181,7 +191,7 @@ def test_macros_give_the_templates_own_geometry(name: str, tmp_path: Path) -> No
         program += (
             '"%d %d %d\\n", SP18_CONV2_LAUNCH_GRID_X(B), SP18_CONV2_LAUNCH_GRID_Y(B), SP18_CONV2_LAUNCH_GRID_Z(B)'
         )
-        compiled(folder, "grid.c", program + ");\nreturn 0; }\n", "gcc", "-std=c99", "-Wall", "-Wextra")
+        compiled(folder, "grid.c", full(program) + ");\nreturn 0; }\n", "gcc", "-std=c99", "-Wall", "-Wextra")
         asked = "\n".join(map(str, BATCHES))
         done = subprocess.run([folder / "a.out"], input=asked, capture_output=True, text=True, check=True, timeout=300)
         given = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
@@ -198,23 +208,133 @@ def test_two_headers_compile_in_one_file(name: str, tmp_path: Path) -> None:
     template = {"toy": TOY, **builtin_templates()}[name]
     header(tmp_path, "one.h", winner("fa19/conv2" if name == "warpgroup" else "sp18/conv2", template=template))
     header(tmp_path, "two.h", winner("fa18/conv1"))
-    text = '#define TILE 1\n#include "one.h"\n#include "two.h"\n#include "one.h"\n'
+    text = "#define TILE 1\n#define GLOBAL 7\n#define B 3\n#define error 2\n"
+    text += '#include "one.h"\n#include "two.h"\n#include "one.h"\n'
     text += "int run(const float *x, const float *w, float *y) {\n"
     text += "    return sp18_conv2_forward_launch(x, w, y, 5, 0) + fa18_conv1_forward_launch(x, w, y, 5, 0);\n}\n"
     text = text.replace("sp18_conv2", "fa19_conv2") if name == "warpgroup" else text
-    text += "#if defined GLOBAL || defined TILE_WIDTH || defined LAYER_C || defined COPY || defined UNROLL\n"
+    text += "#if TILE != 1 || GLOBAL != 7 || B != 3 || error != 2\n#error a word of the program is lost\n#endif\n"
+    text += "#if defined SHARED || defined TILE_WIDTH || defined LAYER_C || defined COPY || defined UNROLL\n"
     text += "#error a word is left over\n#endif\n"
-    compiled(tmp_path, "both.cu", text, *NVCC, "-c")
+    compiled(tmp_path, "both.cu", full(text), *NVCC, "-c")
 
 
 @needs_nvcc
 def test_header_in_two_files_links_with_static_linkage(tmp_path: Path) -> None:
     header(tmp_path, "one.h", winner(configuration=toy_configuration(383)))  # 256 KB of shared memory: needs consent
     assert "cudaFuncAttributeMaxDynamicSharedMemorySize" in (tmp_path / "one.h").read_text()
-    text = '#define SP18_CONV2_LINKAGE static\n#include "one.h"\n'
-    use = "(const float *x, float *y) { return sp18_conv2_forward_launch(x, x, y, 5, 0); }\n"
+    text = full('#define SP18_CONV2_LINKAGE static\n#include "one.h"\n')
+    use = full("(const float *x, float *y) { return sp18_conv2_forward_launch(x, x, y, 5, 0); }\n")
     (tmp_path / "a.cu").write_text(f"{text}int a{use}")
     compiled(tmp_path, "b.cu", f"{text}int b{use}int main() {{ return 0; }}\n", *NVCC, "a.cu")
+
+
+@needs_nvcc
+def test_headers_of_two_precisions_batches_and_devices_are_in_one_program(tmp_path: Path) -> None:
+    other = dataclasses.replace(CUDA_ENVIRONMENT, arch="sm_80")
+    wanted = {
+        "one.h": winner(),
+        "two.h": dataclasses.replace(winner(), precision="tf32"),
+        "three.h": dataclasses.replace(winner(), layer=LAYERS["sp18/conv2"].with_batch(7)),
+        "four.h": winner(environment=other),
+        "five.h": winner(environment=ENVIRONMENT),
+    }
+    for name, each in wanted.items():
+        header(tmp_path, name, each)
+    assert len({each.prefix for each in wanted.values()}) == 5
+    text = "".join(f'#include "{name}"\n' for name in wanted)
+    text += "int run(const float *x, float *y) {\n    return " + " + ".join(
+        f"{each.entry}_launch(x, x, y, 5, 0)" for name, each in wanted.items() if name != "five.h"
+    )
+    compiled(tmp_path, "all.cu", f"{text};\n}}\n", *NVCC, "-c")
+
+
+def own_kernel() -> KernelTemplate:
+    return dataclasses.replace(TOY, name="mine", home=Home(path=Path("/somewhere/mine.py")))
+
+
+def test_header_of_an_own_template_begins_with_its_name() -> None:
+    assert winner(template=own_kernel()).entry == "mine_sp18_conv2_fp32_b10000_sm90a_forward"
+    assert winner(environment=ENVIRONMENT).prefix == "SP18_CONV2_FP32_B10000_CPU"
+
+
+@needs_gcc
+def test_two_headers_of_one_name_that_differ_are_an_error(tmp_path: Path) -> None:
+    for environment, folder in ((CUDA_ENVIRONMENT, "cuda"), (ENVIRONMENT, "cpu")):
+        (tmp_path / folder).mkdir()
+        header(tmp_path / folder, "one.h", winner(environment=environment))
+        header(tmp_path / folder, "two.h", winner(environment=environment, configuration=toy_configuration(5)))
+        (tmp_path / folder / "both.c").write_text('#include "one.h"\n#include "one.h"\n#include "two.h"\n')
+        command = ["gcc", "-std=c99", "-c", "both.c"]
+        done = subprocess.run(command, cwd=tmp_path / folder, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode != 0
+        assert done.stderr.count("error:") == 1
+        assert "two different headers of SP18_CONV2_FP32_B10000" in done.stderr
+
+
+CPP = """
+#include "one.h"
+static_assert(SP18_CONV2_FITS(6, 30, 30, 16, 5) == WIDTH, "another layer");
+static_assert(SP18_CONV2_X_SIZE(2) == 2 * 6 * 30 * 30 && SP18_CONV2_Y_SIZE(2) == 2 * 16 * 26 * 26, "sizes");
+int main() { return sp18_conv2_forward_launch(nullptr, nullptr, nullptr, SP18_CONV2_MAX_B + 1, nullptr) == 1 ? 0 : 1; }
+"""
+
+
+@needs_nvcc
+@pytest.mark.parametrize("split", [False, True], ids=["alone", "split"])
+@pytest.mark.parametrize("includes", [True, False], ids=["cuda's header", "without"])
+def test_launcher_is_called_from_a_cpp_file(split: bool, includes: bool, tmp_path: Path) -> None:
+    """The launcher refuses more images than it may have, before it needs a device."""
+    wanted = dataclasses.replace(winner(), file="one.h")
+    if split:
+        text, kernel = render_split(wanted)
+        (tmp_path / "one.h").write_text(text)
+        assert "__global__" not in text
+    else:
+        header(tmp_path, "one.h", wanted)
+        kernel = '#include "one.h"\n'
+    compiled(tmp_path, "one.cu", kernel, *NVCC, "-c", "-o", "one.o")
+    program = full(CPP).replace("WIDTH", "true" if includes else "1")
+    more = [f"-I{include_folder()}"] if includes else []
+    compiled(tmp_path, "main.cpp", program, "g++", "-std=c++17", "-Wall", "-Wextra", *more, "-c", "-o", "main.o")
+    subprocess.run(["nvcc", "one.o", "main.o", "-o", "a.out"], cwd=tmp_path, check=True, timeout=300)
+    assert subprocess.run([tmp_path / "a.out"], check=False, timeout=300).returncode == 0
+
+
+def include_folder() -> str:
+    """Return where CUDA's headers lie, as nvcc says it."""
+    command = ["nvcc", "--dryrun", "-x", "cu", "-c", "/dev/null"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False).stderr
+    found = re.search(r'INCLUDES="-I([^"\s]+)"', said)
+    assert found, said
+    return found[1]
+
+
+def test_only_a_cuda_header_is_split() -> None:
+    with pytest.raises(UsageError, match="export --split"):
+        render_split(winner(environment=ENVIRONMENT))
+
+
+@pytest.mark.parametrize(
+    ("rule", "blocks", "most"),
+    [
+        (GridRule(1, 1), 65_535, 65_535),
+        (GridRule(16, 1), 65_535, 4_095),
+        (GridRule(1, 1, 8), 65_535, 8 * 65_535),
+        (GridRule(1, 13, 16, 65_535), 65_535, (2**31 - 17) // 13),
+        (GridRule(7), 65_535, 2**31 - 1),
+    ],
+)
+def test_most_images_keep_the_grid_within_the_devices(rule: GridRule, blocks: int, most: int) -> None:
+    assert rule.most_images(blocks) == most
+    assert rule(most) <= blocks
+
+
+def test_most_images_are_what_an_int_counts() -> None:
+    layer = LAYERS["sp18/conv2"]
+    found = find_geometry(launching(lambda B: (B, 3, 1)), TOY.configuration({}), layer)
+    assert found.batches(layer, wide=False) == (1, (2**31 - 1) // (16 * 26 * 26))
+    assert found.batches(layer, wide=True) == (1, 2**31 - 2)
 
 
 def test_constant_weights_are_copied_only_where_they_are_used() -> None:
@@ -290,7 +410,7 @@ def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         header(folder, "one.h", winner(layer, template=template, configuration=configuration))
-        compiled(folder, "main.cu", main, "nvcc", *target(arch).split())
+        compiled(folder, "main.cu", full(main), "nvcc", *target(arch).split())
         done = subprocess.run([folder / "a.out"], capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, f"{configuration}: {done.stdout}{done.stderr}"
 
@@ -303,7 +423,7 @@ def test_opencl_headers_compile_as_c99(tmp_path: Path) -> None:
     header(tmp_path, "one.h", winner(environment=ENVIRONMENT))
     header(tmp_path, "two.h", winner("fa18/conv1", ENVIRONMENT))
     text = '#include "one.h"\n#include "two.h"\nint main(void) { return (int)sizeof sp18_conv2_source; }\n'
-    compiled(tmp_path, "both.c", text, "gcc", "-std=c99", "-Wall", "-Wextra", "-c")
+    compiled(tmp_path, "both.c", full(text, device="cpu"), "gcc", "-std=c99", "-Wall", "-Wextra", "-c")
 
 
 @needs_gcc
@@ -315,7 +435,8 @@ def test_opencl_header_computes_the_layer(tmp_path: Path) -> None:
     header(tmp_path, "one.h", dataclasses.replace(winner(environment=ENVIRONMENT), layer=layer))
     text = '#include <stdio.h>\n#include "one.h"\nint main(void) { size_t g[3], l[3]; sp18_conv2_global(3, g);\n'
     text += 'sp18_conv2_local(l); printf("%zu %zu %zu %zu %zu %zu\\n", g[0], g[1], g[2], l[0], l[1], l[2]);\n'
-    compiled(tmp_path, "show.c", text + "puts(sp18_conv2_source); return 0; }\n", "gcc", "-std=c99", "-Wall")
+    text = full(text + "puts(sp18_conv2_source); return 0; }\n", batch=3, device="cpu")
+    compiled(tmp_path, "show.c", text, "gcc", "-std=c99", "-Wall")
     shown = subprocess.run([tmp_path / "a.out"], capture_output=True, text=True, check=True, timeout=300).stdout
     sizes, _, source = shown.partition("\n")
     numbers = tuple(map(int, sizes.split()))
@@ -334,7 +455,7 @@ def opencl_output(cl: object, source: str, sizes: tuple[int, ...], layer: ConvLa
     buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (x, w, y)]  # type: ignore[attr-defined]
     program = cl.Program(context, source).build(["-cl-std=CL1.2"])  # type: ignore[attr-defined]
     numbers = [np.int32(getattr(layer, size)) for size in ("B", "C", "H", "W", "M", "K")]
-    kernel = cl.Kernel(program, "sp18_conv2_forward")  # type: ignore[attr-defined]
+    kernel = cl.Kernel(program, full("sp18_conv2_forward", batch=3, device="cpu"))  # type: ignore[attr-defined]
     kernel(queue, sizes[:3], sizes[3:], *buffers, *numbers)
     cl.enqueue_copy(queue, y, buffers[2]).wait()  # type: ignore[attr-defined]
     patches = np.lib.stride_tricks.sliding_window_view(x, (layer.K, layer.K), axis=(2, 3))

@@ -59,7 +59,7 @@ def test_resume_command_and_note_name_the_file(capsys, folder, here, first):
     assert code == 0
     assert out.startswith("mine@C2H12W11M3K3 on cpu: ")
     assert "3 known before" in " ".join(out.split())
-    assert f"tune export --study '{here}'" in " ".join(out.split())
+    assert "tune export mine@C2H12W11M3K3 -o " in " ".join(out.split())
 
 
 @pytest.mark.parametrize("named", ["mine@C=2,H=12,W=11,M=3,K=3", "mine@C2H12W11M3K3", "mine@", "mine"])
@@ -82,6 +82,17 @@ def test_export_replay_and_compare_need_no_template(capsys, folder, here):
     code, out, err = tune(capsys, "replay", here, "0")
     assert code == 0, err
     assert "now: ok" in out
+
+
+def test_export_makes_the_folder_of_its_own_choice(capsys, tmp_path, monkeypatch, folder, here):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = tune(capsys, "export", here, "--storage", str(folder / "studies" / "tuner.db"))
+    assert code == 0, err
+    assert "wrote studies/c2h12w11m3k3_best.h" in out
+    assert (tmp_path / "studies" / "c2h12w11m3k3_best.h").read_text().startswith("// mine_c2h12w11m3k3_fp32_b9_cpu_")
+    code, _, err = tune(capsys, "export", here, "--split", "--storage", str(folder / "studies" / "tuner.db"))
+    assert code == 2
+    assert err.startswith("tune: export --split: ")
 
 
 def test_file_that_is_gone_is_one_line(capsys, folder, here):

@@ -9,8 +9,8 @@ from typing import cast
 
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.drift import change_since
-from tuner.errors import OUTCOMES, TunerError, UsageError
-from tuner.export import Winner, render_header, write_header
+from tuner.errors import OUTCOMES, StorageError, TunerError, UsageError
+from tuner.export import Winner, render_header, render_split, write_header
 from tuner.files import refuse_unwritable
 from tuner.loading import load_template
 from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
@@ -36,12 +36,15 @@ class Exported:
     change: str
 
 
-def export_best(study: str, output: Path | None, storage: str, templates: tuple[KernelTemplate, ...]) -> Exported:
+def export_best(
+    study: str, output: Path | None, storage: str, templates: tuple[KernelTemplate, ...], *, split: bool = False
+) -> Exported:
     """Compile and run the verified winner of ``study`` once more on its device, then write its header.
 
     Args:
         study: A study's name, or a layer for its newest study.
-        output: The header's path; ``studies/LAYER_best.h`` if None.
+        output: The header's path; ``studies/LAYER_best.h`` if None, whose folder is made.
+        split: The kernel goes into a .cu file beside the header.
 
     Raises:
         UsageError: No such study, no verified winner, its device is not here, or the winner is stale: its sources,
@@ -54,15 +57,31 @@ def export_best(study: str, output: Path | None, storage: str, templates: tuple[
         champion = verified_best(handle)
         best = champion.result
         path = output or Path("studies") / header_name(handle.layer.name)
-        refuse_unwritable(path, "header")
+        if split and (path.suffix == ".cu" or handle.environment.kind != "cuda"):
+            why = "it is C as it is" if path.suffix != ".cu" else f"give the header, {path.with_suffix('.h')}"
+            raise UsageError(f"export --split: {path} is no header of CUDA with its kernel in a .cu file; {why}")
+        if output is None:
+            _make_folder(path.parent)
+        for each in (path, path.with_suffix(".cu")) if split else (path,):
+            refuse_unwritable(each, "header")
         template = template_of(best, templates, handle)
         with Worker(spec_of(handle)) as worker:
             _refuse_stale(handle, best, template, worker)
             verdict = _run_again(best, template, handle, worker)
             change = change_since(best, handle.results(), worker.health())
             winner = _winner(handle, champion, template, worker, path)
-    write_header(path, render_header(winner))
+    header, source = render_split(winner) if split else (render_header(winner), "")
+    if split:
+        write_header(path.with_suffix(".cu"), source)
+    write_header(path, header)
     return Exported(path=path, trial=champion.trial, result=best, verdict=verdict, change=change)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"folder {folder} cannot be made ({error.strerror}); give another path with -o") from None
 
 
 def verified_best(handle: StudyHandle) -> Champion:
@@ -188,5 +207,6 @@ def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, w
         tolerance=worker.facts.tolerance,
         file=path.name,
         naive_seconds=naive,
+        precision=handle.key.precision,
         options="" if handle.environment.kind == "cuda" else _options(worker),
     )

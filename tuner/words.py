@@ -17,7 +17,7 @@ _PREFIXES = {
     "CLK_": "words of OpenCL",
     "CUDA_": "words of CUDA",
 }
-_HEADER = ("TEMPLATE", "LINKAGE", "H_OUT", "W_OUT", "ENTRY", "OPTIONS", "FITS", "MAX_B", "PRECISION", "ARCH")
+_HEADER = re.compile("TEMPLATE|LINKAGE|[HW]_OUT|ENTRY|OPTIONS|FITS|(MIN|MAX)_B|PRECISION|[XWY]_SIZE|FORWARD_H")
 _C = re.compile(
     r"NULL|NAN|INFINITY|MAXFLOAT|HUGE_VALF?|EOF|BUFSIZ|RAND_MAX|EXIT_(SUCCESS|FAILURE)|CLOCKS_PER_SEC|CHAR_BIT|SIZE_MAX|"
     r"(U?CHAR|SCHAR|U?SHRT|U?INT|U?LONG)_(MAX|MIN)|(FLT|DBL)_(DIG|EPSILON|MAX|MIN|RADIX)|M_(PI|E)(_F)?"
@@ -48,7 +48,7 @@ def check_name(name: str) -> None:
         taken = f"names that begin with {prefix} are {_PREFIXES[prefix]}; give another"
     elif name in _language():
         taken = f"{name} is a word that kernels are written with (tuner/preludes); give another, such as MY_{name}"
-    elif name in _HEADER:
+    elif _HEADER.fullmatch(name):
         taken = f"{name} is a word of every exported header; give another, such as MY_{name}"
     elif _C.fullmatch(name):
         taken = f"{name} is a word of C; give another, such as MY_{name}"

@@ -168,20 +168,24 @@ def best(study: str, storage: str, as_json: bool) -> None:
 @click.command(short_help="The winner as a header, checked once more.")
 @naming.study()
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Header to write.")
+@click.option("--split", is_flag=True, help="CUDA: the kernel in a .cu beside the header, which any compiler takes.")
 @options.templates
 @options.storage
-def export(study: str, output: Path | None, **rest: Any) -> None:
-    """Write the verified best configuration as a self-contained header, after compiling and running it once more."""
+def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
+    """Write the verified best configuration as a self-contained header, after compiling and running it once more.
+
+    Without -o it becomes studies/LAYER_best.h.
+    """
     from tuner.cli.text import milliseconds
     from tuner.exporting import export_best
 
-    done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]))
+    done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]), split=split)
     now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
     then = milliseconds(done.result.seconds)
     click.echo(f"trial {done.trial}: measured {then} ms, run once more: verified, {now} ms")
     if done.change:
         click.echo(done.change)
-    click.echo(f"wrote {done.path}")
+    click.echo(f"wrote {done.path}" + (f" and {done.path.with_suffix('.cu')}" if split else ""))
 
 
 @click.command(short_help="optuna-dashboard on the store.")

@@ -1,6 +1,6 @@
 """The best configuration as one self-contained header."""
 
 from tuner.export.file import write_header
-from tuner.export.header import Winner, render_header
+from tuner.export.header import Winner, render_header, render_split
 
-__all__ = ["Winner", "render_header", "write_header"]
+__all__ = ["Winner", "render_header", "render_split", "write_header"]

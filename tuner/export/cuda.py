@@ -10,6 +10,7 @@ _STATIC_SHARED = 48 * 1024  # more needs the kernel's consent
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _HELPER = re.compile(r"^(?=__device__[^;={\n]*\()(?![^(\n]*\b(?:__forceinline__|inline|static)\b)", re.MULTILINE)
 _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)\(.*\n", re.MULTILINE)
+_PLAIN_WORDS = ("x", "w", "y", "B", "C", "H", "W", "M", "K", "stream", "error")  # that a program may have defined
 
 
 def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
@@ -22,7 +23,19 @@ def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
         '    if (error != cudaSuccess) fprintf(stderr, "%s\\n", cudaGetErrorString(error));',
         "    cudaStreamSynchronize(stream);",
         "",
-        f"Define {prefix}_LINKAGE as static before the include to use it in several .cu files of one program.",
+        "A .cpp file that includes it sees the sizes and the launcher's declaration; one .cu file defines it. Define",
+        f"{prefix}_LINKAGE as static before the include to use it in several .cu files of one program.",
+    )
+
+
+def split_usage(entry: str, file: str, arch: str) -> tuple[str, ...]:
+    """Return the example for a header whose kernel is in a file beside it."""
+    source = f"{file.removesuffix('.h')}.cu"
+    return (
+        f"Use, in any C or C++ file, and link with {source} (nvcc {target(arch)} -c {source}):",
+        "",
+        f'    #include "{file}"',
+        f"    {entry}_launch(x, w, y, B, stream);  // x, w and y are device pointers",
     )
 
 
@@ -32,38 +45,73 @@ def target(arch: str) -> str:
 
 
 def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry) -> str:
-    """Return the kernel and its host functions, for nvcc only; other compilers see the macros above."""
-    constant = _weights_in_constant(source)
-    if not constant:  # without the words, a kernel that did use constant memory would not compile
-        source = _CONSTANT_WORDS.sub("", source)
-    names = list(dict.fromkeys(_DEFINE.findall(source)))
+    """Return the kernel and its host functions for nvcc, and for other compilers the launcher's declaration."""
+    words = [*_PLAIN_WORDS, *dict.fromkeys(_DEFINE.findall(source))]
     return "\n".join(
         (
             "#ifdef __CUDACC__",
             "#include <cuda_runtime.h>",
             "",
             f"#ifndef {prefix}_LINKAGE",
-            f'#define {prefix}_LINKAGE extern "C"  // an unmangled name, for cuModuleGetFunction',
+            f'#define {prefix}_LINKAGE extern "C"  // an unmangled name, for cuModuleGetFunction and for .cpp files',
             "#endif",
             "",
-            "#pragma nv_diagnostic push",
-            "#pragma nv_diag_suppress 177  // a configuration may leave a name of its template unused",
-            f"namespace {prefix.lower()} {{",
+            "// Words that are the kernel's alone; a program's own of these names come back below.",
+            *(line for word in words for line in (f'#pragma push_macro("{word}")', f"#undef {word}")),
             "",
-            _linked(prefix, source).strip(),
+            *definition(prefix, entry, source, geometry),
             "",
-            f"}}  // namespace {prefix.lower()}",
-            "#pragma nv_diagnostic pop",
+            *(f'#pragma pop_macro("{word}")' for word in words),
             "",
-            "// The words above were this kernel's alone.",
-            *(f"#undef {name}" for name in names),
-            "",
-            *_host(prefix, entry, geometry, constant),
-            "",
+            f"#elif !defined {prefix}_LINKAGE",
+            *declaration(entry),
             "#endif  // __CUDACC__",
             "",
         )
     )
+
+
+def definition(prefix: str, entry: str, source: str, geometry: Geometry) -> list[str]:
+    """Return the kernel and its host functions, as lines for nvcc."""
+    constant = _weights_in_constant(source)
+    if not constant:  # without the words, a kernel that did use constant memory would not compile
+        source = _CONSTANT_WORDS.sub("", source)
+    return [
+        "#pragma nv_diagnostic push",
+        "#pragma nv_diag_suppress 177  // a configuration may leave a name of its template unused",
+        f"namespace {prefix.lower()} {{",
+        "",
+        _linked(prefix, source).strip(),
+        "",
+        f"}}  // namespace {prefix.lower()}",
+        "",
+        *_host(prefix, entry, geometry, constant),
+        "#pragma nv_diagnostic pop",
+    ]
+
+
+def declaration(entry: str) -> list[str]:
+    """Return what other compilers see of the launcher, whether CUDA's own header is on their path or not."""
+    arguments = "(const float *x, const float *w, float *y, int B, "
+    return [
+        "#ifdef __has_include",
+        "#if __has_include(<cuda_runtime_api.h>)",
+        "#include <cuda_runtime_api.h>",
+        "#endif",
+        "#endif",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "#ifdef __CUDA_RUNTIME_API_H__",
+        f"cudaError_t {entry}_launch{arguments}cudaStream_t stream);",
+        "#else",
+        "struct CUstream_st;  // cudaStream_t points at one; 0 is cudaSuccess",
+        f"int {entry}_launch{arguments}struct CUstream_st *stream);",
+        "#endif",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+    ]
 
 
 def _linked(prefix: str, source: str) -> str:
@@ -120,13 +168,12 @@ def _launcher(prefix: str, entry: str, geometry: Geometry, constant: bool) -> li
         ]
     if constant:
         before += [f"    error = {lower}_set_weights(w, stream);", "    if (error != cudaSuccess) return error;"]
-    if not geometry.rules:
-        before += [f"    if (B != {prefix}_B) return cudaErrorInvalidValue;"]
     return [
         "// Start the kernel for B images and return at once; x, w and y are device pointers.",
-        f"static inline cudaError_t {entry}_launch(",
+        f"{prefix}_LINKAGE cudaError_t {entry}_launch(",
         "    const float *x, const float *w, float *y, int B, cudaStream_t stream)",
         "{",
+        f"    if (B < {prefix}_MIN_B || B > {prefix}_MAX_B) return cudaErrorInvalidValue;",
         *(["    cudaError_t error = cudaSuccess;"] if any("error" in line for line in before) else []),
         *before,
         f"    {kernel}<<<{lower}_grid(B), {lower}_block(), {prefix}_LAUNCH_SHARED_BYTES, stream>>>(",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tuner.errors import Infeasible
 from tuner.layers import ConvLayer
-from tuner.templates import Configuration, KernelTemplate, Launch
+from tuner.templates import MOST_BLOCKS, Configuration, KernelTemplate, Launch
 
 _FAR = (1_000_003, 2_000_003)
 _PROBES = (*range(1, 130), 255, 256, 257, 1000, 4095, 4097, 9_999, 10_000, 10_001, 65_535, 65_536, 100_003, *_FAR)
@@ -25,6 +25,15 @@ class GridRule:
     def __call__(self, B: int) -> int:
         count = self.times * (-(-self.scale * B // self.divisor) if self.scale else 1)
         return count if self.cap is None else min(count, self.cap)
+
+    def most_images(self, blocks: int) -> int:
+        """Return the largest batch for which the rule stays within ``blocks``, and its text within an ``int``."""
+        if not self.scale:
+            return MOST_BLOCKS
+        counted = (MOST_BLOCKS - self.divisor) // self.scale  # what the text computes on the way
+        if self.cap is not None and self.cap <= blocks:
+            return min(counted, MOST_BLOCKS // max(self.times, 1) * self.divisor // self.scale)
+        return min(counted, blocks // self.times * self.divisor // self.scale)
 
     def text(self) -> str:
         """Return the rule as a C expression of the macro argument ``B``."""
@@ -58,6 +67,19 @@ class Geometry:
 
     launch: Launch
     rules: tuple[GridRule, GridRule, GridRule] | None
+
+    def batches(self, layer: ConvLayer, wide: bool) -> tuple[int, int]:
+        """Return the fewest and the most images of a launch: what an ``int`` counts and a CUDA grid holds.
+
+        Args:
+            wide: The kernel counts elements in 64 bits.
+        """
+        if self.rules is None:
+            return layer.B, layer.B
+        most = MOST_BLOCKS if wide else layer.most_images
+        for rule, blocks in zip(self.rules, (MOST_BLOCKS, 65_535, 65_535), strict=True):
+            most = min(most, rule.most_images(blocks))
+        return 1, max(most, layer.B)
 
 
 def find_geometry(template: KernelTemplate, configuration: Configuration, layer: ConvLayer) -> Geometry:

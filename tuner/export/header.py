@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class Winner:
         command: The command line that measures it again.
         tolerance: Largest absolute error allowed by the check, if known.
         naive_seconds: Median of the naive baseline measured in the same study, if there is one.
+        precision: What factors may have been rounded to.
         options: What OpenCL's compiler must be given for the same numbers; empty for CUDA.
         file: The header's own file name, for its example.
     """
@@ -41,6 +43,7 @@ class Winner:
     naive_seconds: float | None = None
     options: str = ""
     file: str = ""
+    precision: str = "fp32"
 
     @property
     def dialect(self) -> Dialect:
@@ -48,8 +51,14 @@ class Winner:
 
     @property
     def prefix(self) -> str:
-        """The start of every macro of the header: ``sp18/conv2`` gives ``SP18_CONV2``."""
-        name = re.sub(r"\W+", "_", self.layer.name).upper()
+        """The start of every name of the header: ``SP18_CONV2_FP32_B10000_SM90A``, a user's own template before it.
+
+        So headers of two precisions, batches or architectures can be in one program.
+        """
+        arch = self.environment.arch if self.dialect == CUDA else self.environment.kind
+        own = [self.template.name] if self.template.home else []
+        parts = (*own, self.layer.name, self.precision, f"B{self.layer.B}", arch.replace("_", ""))
+        name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII).upper()
         return name if name[0].isalpha() else f"CONV_{name}"
 
     @property
@@ -63,29 +72,74 @@ def render_header(winner: Winner) -> str:
     Raises:
         UsageError: The result is not a correct, fully measured one, or its template does not declare it.
     """
+    geometry, source = _kernel(winner)
+    dialect = cuda if winner.dialect == CUDA else opencl
+    usage = dialect.usage(winner.prefix, winner.entry, _file(winner), winner.environment.arch)
+    inside = (
+        _macros(winner, geometry),
+        dialect.body(winner.prefix, winner.entry, winner.options, source, geometry),
+    )
+    return _guarded(winner, usage, "\n".join(inside))
+
+
+def render_split(winner: Winner) -> tuple[str, str]:
+    """Return a header that any compiler takes, and the .cu file beside it that holds the kernel and its launcher.
+
+    Raises:
+        UsageError: As :func:`render_header`, or it is not of CUDA.
+    """
+    if winner.dialect != CUDA:
+        raise UsageError(f"export --split: {winner.study} is of OpenCL, whose header is plain C; leave --split out")
+    geometry, source = _kernel(winner)
+    prefix, file = winner.prefix, _file(winner)
+    inside = "\n".join((_macros(winner, geometry), *cuda.declaration(winner.entry), ""))
+    header = _guarded(winner, cuda.split_usage(winner.entry, file, winner.environment.arch), inside)
+    lines = (
+        f"// The kernel of {file}: nvcc {cuda.target(winner.environment.arch)} -c.",
+        f'#include "{file}"',
+        "#include <cuda_runtime.h>",
+        "",
+        f'#define {prefix}_LINKAGE extern "C"',
+        "",
+        *cuda.definition(prefix, winner.entry, source, geometry),
+        "",
+    )
+    return header, "\n".join(lines)
+
+
+def _kernel(winner: Winner) -> tuple[Geometry, str]:
+    """Return how the configuration is launched, and its source with the header's entry point.
+
+    Raises:
+        UsageError: It is no correct, fully measured one, or its template does not declare it.
+    """
     measurement = winner.result.measurement
     if not winner.result.ok or measurement is None or measurement.pruned:
         raise UsageError(f"export {winner.study}, trial {winner.trial}: {winner.result.outcome} is not a full result")
     configuration = winner.template.configuration(winner.result.configuration.as_dict())
     source = render(winner.template, configuration, winner.layer, winner.dialect, marks=False).source
-    source = re.sub(rf"\b{ENTRY}\b", winner.entry, source)
-    geometry = find_geometry(winner.template, configuration, winner.layer)
-    dialect = cuda if winner.dialect == CUDA else opencl
-    guard, file = f"{winner.prefix}_FORWARD_H", winner.file or f"{winner.prefix.lower()}.h"
-    parts = (
-        _comment(
-            (
-                *_provenance(winner, measurement),
-                "",
-                *dialect.usage(winner.prefix, winner.entry, file, winner.environment.arch),
-            )
-        ),
-        f"#ifndef {guard}\n#define {guard}\n",
-        _macros(winner, geometry),
-        dialect.body(winner.prefix, winner.entry, winner.options, source, geometry),
-        f"#endif  // {guard}\n",
+    return find_geometry(winner.template, configuration, winner.layer), re.sub(rf"\b{ENTRY}\b", winner.entry, source)
+
+
+def _file(winner: Winner) -> str:
+    return winner.file or f"{winner.prefix.lower()}.h"
+
+
+def _guarded(winner: Winner, usage: tuple[str, ...], inside: str) -> str:
+    """Return the header: once in a file, and an error should another header of its names differ."""
+    measurement = winner.result.measurement
+    assert measurement is not None
+    guard, mark = f"{winner.prefix}_FORWARD_H", f"0x{hashlib.sha256(inside.encode()).hexdigest()[:7]}"
+    return "\n".join(
+        (
+            _comment((*_provenance(winner, measurement), "", *usage)),
+            f"#ifndef {guard}\n#define {guard} {mark}\n",
+            inside,
+            f"#elif {guard} != {mark}",
+            f'#error "two different headers of {winner.prefix}; keep one, or export both again"',
+            f"#endif  // {guard}\n",
+        )
     )
-    return "\n".join(parts)
 
 
 def _comment(lines: tuple[str, ...]) -> str:
@@ -144,9 +198,25 @@ def _product() -> str:
 def _macros(winner: Winner, geometry: Geometry) -> str:
     layer, prefix = winner.layer, winner.prefix
     sizes = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "H_out", "W_out")}
-    lines = ["// Sizes: x is (B, C, H, W), w is (M, C, K, K), y is (B, M, H_out, W_out), all float, row-major."]
+    lines = [
+        "#include <stddef.h>",
+        "",
+        "// Sizes: x is (B, C, H, W), w is (M, C, K, K), y is (B, M, H_out, W_out), all float, row-major.",
+    ]
     lines += [f"#define {prefix}_{name.upper()} {size}" for name, size in sizes.items()]
-    lines += [f"#define {prefix}_B {layer.B}  // the batch that was measured"]
+    low, high = geometry.batches(layer, winner.template.wide_indices)
+    fits = " && ".join(f"({size.lower()}) == {prefix}_{size}" for size in "CHWMK")
+    lines += [
+        f"#define {prefix}_B {layer.B}  // the batch that was measured",
+        f"#define {prefix}_MIN_B {low}",
+        f"#define {prefix}_MAX_B {high}  // images of a launch; the launcher refuses others",
+        f'#define {prefix}_PRECISION "{winner.precision}"',
+        "// Elements for B images, and whether a layer is this one, for static_assert.",
+        f"#define {prefix}_X_SIZE(B) ((size_t)(B) * {prefix}_C * {prefix}_H * {prefix}_W)",
+        f"#define {prefix}_W_SIZE ((size_t){prefix}_M * {prefix}_C * {prefix}_K * {prefix}_K)",
+        f"#define {prefix}_Y_SIZE(B) ((size_t)(B) * {prefix}_M * {prefix}_H_OUT * {prefix}_W_OUT)",
+        f"#define {prefix}_FITS(c, h, w, m, k) ({fits})",
+    ]
     lines += ["", "// The configuration."]
     lines += [f'#define {prefix}_TEMPLATE "{winner.template.name}"']
     given = winner.result.configuration.as_dict()

@@ -28,8 +28,6 @@ def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry)
     axes = tuple(enumerate("XYZ"))
     return "\n".join(
         (
-            "#include <stddef.h>",
-            "",
             f'#define {prefix}_ENTRY "{entry}"',
             f'#define {prefix}_OPTIONS "{options}"',
             "",
@@ -39,12 +37,13 @@ def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry)
             *(f"    local[{number}] = {prefix}_LAUNCH_THREADS_{axis};" for number, axis in axes),
             "}",
             "",
-            "// All work-items for B images: groups times work-items of a group.",
+            "// All work-items for B images: groups times work-items of a group. None for a batch it is not made for,",
+            "// which clEnqueueNDRangeKernel refuses.",
             f"static inline void {lower}_global(int B, size_t global[3])",
             "{",
-            "    (void)B;",
+            f"    size_t fits = B >= {prefix}_MIN_B && B <= {prefix}_MAX_B;",
             *(
-                f"    global[{number}] = (size_t){prefix}_LAUNCH_GRID_{axis}(B) * {prefix}_LAUNCH_THREADS_{axis};"
+                f"    global[{number}] = fits * {prefix}_LAUNCH_GRID_{axis}(B) * {prefix}_LAUNCH_THREADS_{axis};"
                 for number, axis in axes
             ),
             "}",
