@@ -90,6 +90,7 @@ def test_layers_are_named_in_either_case(text):
         ("conv2", 2),
         ("Conv2", 2),
         ("fa18/CONV1", 3),
+        ("conv1", 3),
         ("c8h9w9m3k3", 4),
         ("c=8,h=9,m=3,k=3", 4),
         ("conv2 cpu", 1),

@@ -7,10 +7,12 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
-from tuner.cli import catalogue, compare, completion, inspect, results, spaces, tuning
+from tuner.cli import catalogue, compare, completion, inspect, managing, results, spaces, tuning
+from tuner.cli.pipes import outlet
 from tuner.errors import TunerError, UsageError
 
 INTERRUPTED = 130
@@ -70,6 +72,7 @@ def help_command(context: click.Context, command: str | None) -> None:
 for _command in (
     *tuning.COMMANDS,
     *results.COMMANDS,
+    *managing.COMMANDS,
     *compare.COMMANDS,
     *spaces.COMMANDS,
     *catalogue.COMMANDS,
@@ -82,7 +85,13 @@ for _command in (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 usage, 130 interrupted; every error is one line."""
-    sys.exit(_run(arguments))
+    sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
+    code = _run(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(OSError):  # a full disk has been told already
+                stream.flush()
+    sys.exit(code)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @options.as_json
 def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
     """List the studies of a store, the last used first."""
-    from tuner.cli.text import milliseconds, print_json, table
+    from tuner.cli.text import print_json, table
     from tuner.storage import Store
     from tuner.storage.commands import command
 
@@ -33,17 +34,24 @@ def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
     if not studies:
         click.echo(f"no studies in {store} yet; {command('run', 'conv2', where=storage)} makes one")
         return
-    rows = [
-        (
-            study.name,
-            str(study.trials),
-            str(study.ok),
-            "-" if study.winner is None else str(study.winner),
-            milliseconds(study.best) if study.best else "-",
-        )
-        for study in studies
-    ]
-    table("studies", ("study", "trials", "ok", "winner", "best ms"), rows, left=("study",))
+    columns = ("study", "created", "device", "trials", "winner", "ms", "+-", "template")
+    table("studies", columns, [_row(study) for study in studies], left=("study", "created", "device", "template"))
+
+
+def _row(study: StudySummary) -> tuple[str, ...]:
+    from tuner.cli.text import milliseconds
+
+    created = datetime.fromtimestamp(study.created).strftime("%Y-%m-%d %H:%M")
+    return (
+        study.name,
+        created,
+        study.key.device_kind,
+        f"{study.trials:,}",
+        "-" if study.winner is None else str(study.winner),
+        milliseconds(study.best) if study.best else "-",
+        f"{study.spread:.1%}" if study.spread is not None else "",
+        study.template or "",
+    )
 
 
 def _markdown(handles: list[StudyHandle]) -> list[str]:
@@ -85,7 +93,11 @@ def _summary_json(study: StudySummary) -> dict[str, Any]:
         "ok": study.ok,
         "pruned": study.pruned,
         "failures": dict(study.failures),
+        "device": study.key.device_kind,
+        "device_model": study.key.device_model,
         "winner": study.winner,
+        "template": study.template,
+        "spread": study.spread,
         "best_ms": None if study.best is None else 1e3 * study.best,
         "created": study.created,
         "last_activity": study.last_activity,

@@ -69,7 +69,10 @@ def _is_meant(text: str, row: StudyRow) -> bool:
 
 
 def _is_word(given: str, words: Sequence[str], row: StudyRow) -> bool:
-    return given in words or _is_of(row, given) or (len(given) >= _LEAST_DIGEST and row.digest.startswith(given))
+    layer = row.layer.casefold().rpartition("/")[2]
+    return (
+        given in (*words, layer) or _is_of(row, given) or (len(given) >= _LEAST_DIGEST and row.digest.startswith(given))
+    )
 
 
 def _is_of(row: StudyRow, text: str) -> bool:

@@ -56,7 +56,7 @@ class Store:
         """
         store = cls(open_database(find_location(where), create))
         try:
-            store._drop_orphans()
+            store.drop_orphans()
             store.close_stale()
             store.database.seal()
         except BaseException:
@@ -93,10 +93,10 @@ class Store:
         """
         choices = choices_of_templates(tuple(templates))
         with self.database.writing() as connection, Session(connection) as session:
-            environment_id = _environment_id(session, environment)
-            row = session.scalar(select(StudyRow).where(StudyRow.name == key.name))
+            environment_id = environment_id_of(session, environment)
+            row = _row_of(session, key)
             if row is None:
-                row = _create_study(session, study_row(key, choices), environment_id)
+                row = create_study(session, study_row(key, choices), environment_id)
                 notes.write_note(
                     connection, row.optuna_id, notes.explain(key, environment, {}, None, self.database.location)
                 )
@@ -158,7 +158,7 @@ class Store:
                 closed += handle.recorder.close_stale(connection, keys)
         return closed
 
-    def _drop_orphans(self) -> None:
+    def drop_orphans(self) -> None:
         """Forget studies whose Optuna study was deleted by a program that does not know of ours."""
         study = optuna_models.StudyModel.__table__
         with self.database.reading() as session:
@@ -173,7 +173,15 @@ class Store:
                 connection.execute(delete(StudyRow).where(StudyRow.id.in_(lost)))
 
 
-def _environment_id(session: Session, environment: Environment) -> int:
+def _row_of(session: Session, key: StudyKey) -> StudyRow | None:
+    """Return a study by its identity, whatever people call it; else the one that has its name."""
+    for wanted in (StudyRow.digest == key.digest, StudyRow.name == key.name):
+        if row := session.scalar(select(StudyRow).where(wanted)):
+            return row
+    return None
+
+
+def environment_id_of(session: Session, environment: Environment) -> int:
     digest = environment_digest(environment)
     row = session.scalar(select(EnvironmentRow).where(EnvironmentRow.digest == digest))
     if row is None:
@@ -183,7 +191,7 @@ def _environment_id(session: Session, environment: Environment) -> int:
     return row.id
 
 
-def _create_study(session: Session, row: StudyRow, environment_id: int) -> StudyRow:
+def create_study(session: Session, row: StudyRow, environment_id: int) -> StudyRow:
     """Insert Optuna's study (one value in ms, to be minimised) and ours.
 
     Raises:

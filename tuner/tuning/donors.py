@@ -48,7 +48,7 @@ def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -
         return _named(store, key, space, options.warm_start)
     if options.sampler not in GUIDED:
         return None
-    useful = [each for each in store.studies() if each.name != key.name and _shares(each, space)]
+    useful = [each for each in store.studies() if each.key != key and _shares(each, space)]
     for summary in sorted(useful, key=lambda each: _distance(each, key))[:LOOKED_AT]:
         donor = _donor(store.find_study(summary.name), space)
         if len(donor.known) >= FEWEST:
@@ -58,7 +58,7 @@ def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -
 
 def _named(store: Store, key: StudyKey, space: Space, name: str) -> Donor:
     study = store.find_study(name)
-    if study.name == key.name:
+    if study.key == key:
         raise UsageError(f"--warm-start '{name}': this run goes on with that very study; name another one, or {OFF}")
     ours, theirs = {part.template.name for part in space.parts}, study.key.templates
     if not ours & set(theirs):

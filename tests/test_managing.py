@@ -1,0 +1,200 @@
+"""Whole studies: listed, renamed, deleted, taken in from another store; and output whose reader has gone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import optuna
+import pytest
+from test_winner import final
+from toy_store import ENVIRONMENT, TEMPLATES, sql, toy_configuration, toy_failure, toy_key, toy_ok
+
+from tuner.cli import _run
+from tuner.storage import Store, StudyHandle
+
+TUNE = [sys.executable, "-m", "tuner"]
+OTHERS = dataclasses.replace(ENVIRONMENT, driver="PoCL 4.0", host="other")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Fill the usual store with two studies: one with a winner, one of another layer."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    with Store.open() as store:
+        handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
+        handle.record_all([final(0), toy_ok(1, 3e-3), toy_failure(2, "compile_error")])
+        handle.set_winner(toy_configuration(0))
+        store.study(toy_key("fa18/conv1"), ENVIRONMENT, TEMPLATES).record(toy_ok(0, 5e-3))
+    return tmp_path
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[StudyHandle]:
+    """Fill another store: the same study with two results more, measured on another machine."""
+    with Store.open(tmp_path / "other.db") as store:
+        handle = store.study(toy_key(), OTHERS, TEMPLATES)
+        handle.record_all([toy_ok(0, 7e-3), final(5, 0.5e-3), toy_failure(6, "wrong_result", "at (0, 1)\nmore")])
+        handle.set_winner(toy_configuration(5))
+        yield handle
+
+
+def tune(capsys, *arguments):
+    code = _run(list(arguments))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_list_has_what_tells_studies_apart_within_80_columns(capsys, here):
+    code, out, _ = tune(capsys, "list")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    head = next(line for line in out.splitlines() if "study" in line and "winner" in line)
+    for column in ("study", "created", "device", "trials", "winner", "ms", "+-", "template"):
+        assert column in head
+    assert "toy" in out
+    newest, oldest = json.loads(tune(capsys, "list", "--json")[1])
+    assert (newest["winner"], newest["template"]) == (None, None)
+    assert (oldest["winner"], oldest["template"], oldest["device"]) == (0, "toy", "cpu")
+    assert 0 < oldest["spread"] < 0.02
+
+
+def test_renamed_study_has_its_new_name_everywhere_and_goes_on(capsys, here):
+    code, out, err = tune(capsys, "rename", "conv2", "my  best")
+    assert (code, err) == (0, "")
+    assert out.endswith(" is called my best now\n")
+    assert tune(capsys, "best", "my best")[0] == 0
+    assert tune(capsys, "best", toy_key().digest[:6])[0] == 0
+    with Store.open() as store:
+        assert store.study(toy_key(), ENVIRONMENT, TEMPLATES).name == "my best"
+        assert len(store.studies()) == 2
+        names = optuna.get_all_study_names(store.optuna_storage())
+    assert sorted(names)[1] == "my best"
+
+
+@pytest.mark.parametrize("name", ["", "7", "x" * 201, "MINE\u0007"])
+def test_name_that_nobody_could_give_again_is_refused(capsys, here, name):
+    code, _, err = tune(capsys, "rename", "conv2", name)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "would not be found again" in err
+
+
+def test_name_of_another_study_is_refused(capsys, here):
+    assert tune(capsys, "rename", "conv2", "mine")[0] == 0
+    code, _, err = tune(capsys, "rename", "conv1", "Mine")
+    assert (code, err) == (2, "tune: name 'Mine': another study has it; give another name\n")
+
+
+def test_deleted_study_takes_all_its_rows_with_it(capsys, here):
+    code, out, _ = tune(capsys, "delete", "sp18/conv2", "--yes")
+    assert code == 0
+    assert out.startswith("deleted sp18/conv2 cpu B100 fp32 ")
+    assert out.endswith(", 3 trials\n")
+    with sql(here / "studies" / "tuner.db") as db:
+        for table, left in (
+            ("tuner_study", 1),
+            ("tuner_result", 1),
+            ("tuner_sample", 1),
+            ("studies", 1),
+            ("trials", 1),
+        ):
+            assert db.execute(f"select count(*) from {table}").fetchone() == (left,), table
+
+
+def test_delete_asks_and_without_a_terminal_says_so(capsys, here):
+    code, _, err = tune(capsys, "delete", "sp18/conv2")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "nobody is here to be asked; add --yes" in err
+    with Store.open() as store:
+        assert len(store.studies()) == 2
+
+
+def test_study_that_a_run_is_on_is_not_deleted(capsys, here):
+    with Store.open() as store:
+        store.find_study("conv2").claim([toy_configuration(9)])
+        code, _, err = tune(capsys, "delete", "sp18/conv2", "--yes")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "is measuring it; end that run first" in err
+        assert len(store.studies()) == 2
+
+
+def test_merged_study_has_each_configuration_once(capsys, here, elsewhere):
+    code, out, _ = tune(capsys, "merge", "other.db")
+    assert code == 0
+    assert "2 trials added, 1 were here already" in " ".join(out.split())
+    with Store.open() as store:
+        ours = store.find_study("conv2")
+        results = ours.numbered()
+        assert [each.configuration for each in results.values()] == [toy_configuration(n) for n in (0, 1, 2, 5, 6)]
+        assert results[0] == final(0)
+        assert results[3] == dataclasses.replace(final(5, 0.5e-3), settled=0.0)
+        assert results[4] == toy_failure(6, "wrong_result", "at (0, 1)\nmore")
+        assert ours.environment_of(toy_configuration(5)) == OTHERS
+        assert ours.best() == final(0)
+    again = tune(capsys, "merge", "other.db")[1]
+    assert "0 trials added, 3 were here already" in " ".join(again.split())
+    assert len(elsewhere.results()) == 3
+
+
+def test_study_that_is_new_here_is_merged_with_its_winner_and_its_note(capsys, here, elsewhere):
+    elsewhere.note(f"{elsewhere.read_note()}Try a wider tile.\n")
+    with Store.open() as store:
+        store.optuna_storage().delete_study(store.find_study("sp18/conv2").optuna_id)
+    code, out, _ = tune(capsys, "merge", "other.db")
+    assert code == 0
+    assert "3 trials added, a new study" in " ".join(out.split())
+    with Store.open() as store:
+        ours = store.find_study("sp18/conv2")
+        assert ours.results() == elsewhere.results()
+        assert ours.best() == final(5, 0.5e-3)
+        assert ours.read_note().endswith("Try a wider tile.\n")
+        (summary,) = [each for each in store.studies() if each.name == ours.name]
+    with elsewhere.database.reading() as session:
+        assert summary.created == session.connection().exec_driver_sql("select created from tuner_study").scalar()
+
+
+def test_store_is_not_merged_with_itself(capsys, here):
+    code, _, err = tune(capsys, "merge", "studies/tuner.db")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "it is the store itself" in err
+
+
+@pytest.mark.parametrize("arguments", [("show", "sp18/conv2"), ("list",), ("layers",), ("templates",)], ids=" ".join)
+@pytest.mark.parametrize("both", [False, True], ids=["stdout", "stderr too"])
+def test_output_whose_reader_has_gone_ends_quietly(here, arguments, both):
+    process = subprocess.Popen(
+        [*TUNE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT if both else subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    process.stdout.close()
+    said = process.stderr.read() if process.stderr else ""
+    if process.stderr:
+        process.stderr.close()
+    assert (process.wait(300), said) == (0, "")
+
+
+def test_run_whose_reader_has_gone_goes_on_to_its_end(tmp_path):
+    small = ("c=2,h=12,w=11,m=3,k=3", "--batch", "9", "--template", "direct", "--trials", "8", "--device", "cpu")
+    process = subprocess.Popen(
+        [*TUNE, "run", *small, "--storage", "t.db"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline().startswith("C2H12W11M3K3 on cpu")
+    process.stdout.close()
+    assert process.stderr
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(300), said) == (0, "")
+    with Store.open(tmp_path / "t.db", create=False) as store:
+        handle = store.find_study("C2H12W11M3K3")
+        assert len(handle.results()) == 8
+        assert handle.champion() is not None
