@@ -28,7 +28,8 @@ REQUIRE(TILE_W <= W_OUT && TILE_H <= BLOCK_ROWS, "the thread's tile is larger th
 REQUIRE(ROWS < H_OUT, "this many rows are the whole image");
 REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
 REQUIRE(6 * STRIPS * TILE_W <= 7 * W_OUT, "more than a seventh of the columns computed would be repeated");
-REQUIRE(6 * ROW_TILES * TILE_H * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT, "more than a seventh of the rows computed would be repeated");
+REQUIRE(6 * ROW_TILES * TILE_H * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
+        "more than a seventh of the rows computed would be repeated");
 REQUIRE(GROUP_M == 4 || GROUPS * GROUP_M < 2 * LAYER_M, "half of the channels computed would hang over");
 REQUIRE(REGISTERS <= (NATIVE_WORDS >= 16 ? 32 : 16), "the thread's tile does not fit its vector registers");
 REQUIRE(W_WORDS * 4 <= MAX_SHARED_BYTES, "the group's weights do not fit shared memory");
@@ -63,7 +64,7 @@ __device__ __forceinline__ void multiply(lanes *sums, GLOBAL const float *x, SHA
             for (int q = 0; q < LAYER_K; q++)
                 UNROLLED(VECTORS)
                 for (int v = 0; v < VECTORS; v++) {
-                    const lanes weights = LOAD(VECTOR, w + ((c * LAYER_K + p) * LAYER_K + q) * GROUP_M + v * VECTOR);
+                    const lanes weights = LOAD_WORDS(VECTOR, w + ((c * LAYER_K + p) * LAYER_K + q) * GROUP_M + v * VECTOR);
                     UNROLLED(TILE_H)
                     for (int h = 0; h < TILE_H; h++)
                         UNROLLED(TILE_W)

@@ -26,10 +26,10 @@ __device__ __forceinline__ void write_four(GLOBAL float *y, const lanes *sums, i
     const lanes first_01 = FIRST_TURNS(sums[0], sums[1]), first_23 = FIRST_TURNS(sums[2], sums[3]);
     const lanes last_01 = LAST_TURNS(sums[0], sums[1]), last_23 = LAST_TURNS(sums[2], sums[3]);
     float pixels[4 * VECTOR];   // a run of 4 pixels for every channel: 0, 4, 8, 12, then 1, 5, ...
-    STORE(VECTOR, pixels, FIRST_HALVES(first_01, first_23));
-    STORE(VECTOR, pixels + VECTOR, LAST_HALVES(first_01, first_23));
-    STORE(VECTOR, pixels + 2 * VECTOR, FIRST_HALVES(last_01, last_23));
-    STORE(VECTOR, pixels + 3 * VECTOR, LAST_HALVES(last_01, last_23));
+    STORE_WORDS(VECTOR, pixels, FIRST_HALVES(first_01, first_23));
+    STORE_WORDS(VECTOR, pixels + VECTOR, LAST_HALVES(first_01, first_23));
+    STORE_WORDS(VECTOR, pixels + 2 * VECTOR, FIRST_HALVES(last_01, last_23));
+    STORE_WORDS(VECTOR, pixels + 3 * VECTOR, LAST_HALVES(last_01, last_23));
     UNROLLED(VECTOR)
     for (int m = 0; m < VECTOR; m++)
         if (m < filters)
@@ -45,7 +45,7 @@ __device__ __forceinline__ void write_row(GLOBAL float *y, const lanes *sums, in
     UNROLLED(4)
     for (int i = TILE_W / 4 * 4; i < TILE_W; i++) {
         float channels[VECTOR];
-        STORE(VECTOR, channels, sums[i]);
+        STORE_WORDS(VECTOR, channels, sums[i]);
         UNROLLED(VECTOR)
         for (int m = 0; m < VECTOR; m++)
             if (m < filters)

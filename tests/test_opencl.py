@@ -53,7 +53,7 @@ WIDE = """
 __kernel void k(__global const float *x, __global float *y)
 {
     BY_VECTORS(COPY_ROW, 29, y, 0, x);
-    STORE(16, y + 32, LOAD(16, x + 32) * 2.0f);
+    STORE_WORDS(16, y + 32, LOAD_WORDS(16, x + 32) * 2.0f);
 }
 """
 

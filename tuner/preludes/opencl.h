@@ -58,16 +58,16 @@
         return (space words_##n *)at;                                                                       \
     }
 WORDS_IN(2, ) WORDS_IN(4, ) WORDS_IN(8, ) WORDS_IN(16, )
-#define LOAD(n, from) (*JOINED(words_at_, n)(from))
-#define STORE(n, to, value) (*JOINED(words_at_, n)(to) = (value))
+#define LOAD_WORDS(n, from) (*JOINED(words_at_, n)(from))
+#define STORE_WORDS(n, to, value) (*JOINED(words_at_, n)(to) = (value))
 #else
-#define LOAD(n, from) JOINED(vload, n)(0, from)
-#define STORE(n, to, value) JOINED(vstore, n)(value, 0, to)
+#define LOAD_WORDS(n, from) JOINED(vload, n)(0, from)
+#define STORE_WORDS(n, to, value) JOINED(vstore, n)(value, 0, to)
 #endif
 
 #define COPY1(to, from) (*(to) = *(from))
-#define COPY2(to, from) STORE(2, to, LOAD(2, from))
-#define COPY4(to, from) STORE(4, to, LOAD(4, from))
+#define COPY2(to, from) STORE_WORDS(2, to, LOAD_WORDS(2, from))
+#define COPY4(to, from) STORE_WORDS(4, to, LOAD_WORDS(4, from))
 #define COPY(width, to, from)                         \
     do {                                              \
         if ((width) == 4) COPY4(to, from);            \
@@ -83,9 +83,9 @@ WORDS_IN(2, ) WORDS_IN(4, ) WORDS_IN(8, ) WORDS_IN(16, )
 #define MULTIPLY_ADD(count, sums, factor, x) BY_VECTORS(MULTIPLY_ADD, count, sums, factor, x)
 #define COPY_ROW(count, to, from) BY_VECTORS(COPY_ROW, count, to, 0, from)
 #define MULTIPLY_ADD_VECTOR(n, at, to, factor, from) \
-    STORE(n, (to) + (at), (factor) * LOAD(n, (from) + (at)) + LOAD(n, (to) + (at)))
+    STORE_WORDS(n, (to) + (at), (factor) * LOAD_WORDS(n, (from) + (at)) + LOAD_WORDS(n, (to) + (at)))
 #define MULTIPLY_ADD_WORD(at, to, factor, from) (to)[at] = (factor) * (from)[at] + (to)[at]
-#define COPY_ROW_VECTOR(n, at, to, unused, from) STORE(n, (to) + (at), LOAD(n, (from) + (at)))
+#define COPY_ROW_VECTOR(n, at, to, unused, from) STORE_WORDS(n, (to) + (at), LOAD_WORDS(n, (from) + (at)))
 #define COPY_ROW_WORD(at, to, unused, from) (to)[at] = (from)[at]
 #define BY_VECTORS(word, count, to, factor, from)                                        \
     do {                                                                                 \
