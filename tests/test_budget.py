@@ -153,13 +153,9 @@ def test_trial_that_the_end_of_the_time_cuts_short_is_not_judged(tmp_path: Path)
 def test_last_line_says_that_the_time_ended_before_the_search(tmp_path: Path) -> None:
     report = run(tmp_path, faulty("none"), seconds=0.01)
     assert report.progress.done == 0
-    assert "the 0.01 s are up before the search began; the same command goes on" in _last(report)
+    assert ending(report)[-1] == "the 0.01 s are up before the search began; the same command goes on"
     report.progress.done = 3
-    assert "the 0.01 s are up before the search was over; the same command goes on" in _last(report)
-
-
-def _last(report: Report) -> list[str]:
-    return ending(report)
+    assert ending(report)[-1] == "the 0.01 s are up before the search was over; the same command goes on"
 
 
 def test_pace_of_the_search_does_not_count_the_preparation() -> None:

@@ -246,6 +246,15 @@ def test_every_command_names_the_winner_that_the_run_named(
     last = answers.run("--trials", "1")
     assert set(answers.trials(export=True).values()) == {last["winner"]}
 
+    written = (tmp_path / "best.h").read_bytes()  # sources or tools have changed since
+    with sqlite3.connect(tmp_path / "tuner.db") as db:
+        db.execute("update tuner_result set fingerprint = 'of another day'")
+    db.close()
+    code, _, err = tune(capsys, "export", LAYER, "-o", str(tmp_path / "best.h"), "--storage", answers.store)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "its winner is stale" in err
+    assert (tmp_path / "best.h").read_bytes() == written
+
 
 def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt

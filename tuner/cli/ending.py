@@ -25,10 +25,10 @@ def counted(progress: Progress) -> str:
 
 def ending(report: Report) -> list[str]:
     """Return why a run ended, the last thing that it says."""
-    lines = [*report.stopped, GO_ON if report.over else _why(report)]
-    if not report.best:
-        lines.append(_nothing(report))
-    return lines
+    lines, why = [*report.stopped], GO_ON if report.over else _why(report)
+    if report.best:
+        return [*lines, why]
+    return [*lines, _nothing(report), why] if report.reason == "time" else [*lines, why, _nothing(report)]
 
 
 def _why(report: Report) -> str:

@@ -53,7 +53,7 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
         entering = [each for key, each in run.ledger.results.items() if key not in finals.absent]
         wanted = finalists(entering, held, best)
         fits = fitting(wanted, run.time_for_finals, best)
-        if fits is None or not _heat(run, *fits, finals):
+        if fits is None or held.issuperset(each.configuration.key for each in fits[0]) or not _heat(run, *fits, finals):
             break
         chosen = [run.ledger.results[each.configuration.key] for each in fits[0]]
     if chosen and noise_of(chosen) > NOISY:
