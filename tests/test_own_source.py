@@ -153,7 +153,7 @@ def test_nvcc_names_the_users_line_with_a_caret(tmp_path):
     path = tmp_path / "kernel.cu"
     path.write_text('extern "C" {\n' + source + "\n}\n")
     command = ["nvcc", "-cubin", "-arch=sm_80", "-std=c++17", "-o", str(tmp_path / "k.cubin"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     found = readable(done.stderr, source)
     assert found == (
         'mine.cu:10:17: error: identifier "zero" is undefined',

@@ -61,7 +61,7 @@ def test_stopped_processes_end_without_a_word_and_start_again(capfd, caplog):
         for _ in range(3):
             pool.schedule(time.sleep, 600.0, limit=900.0)
         pool.stop()
-        assert pool.schedule(abs, -3, limit=60.0).result() == 3
+        assert pool.schedule(abs, -3, limit=300.0).result() == 3
     finally:
         pool.close()
     assert capfd.readouterr() == ("", "")

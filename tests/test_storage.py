@@ -285,7 +285,7 @@ def dead_claims(path: Path, study: str, stage: str, count: int) -> None:
     )
     here = str(Path(__file__).parent)
     done = subprocess.run(
-        [sys.executable, "-c", code, here, str(path), study, stage, str(count)], check=False, timeout=60
+        [sys.executable, "-c", code, here, str(path), study, stage, str(count)], check=False, timeout=300
     )
     assert done.returncode == 9
 
