@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import shutil
 import subprocess
 import sys
@@ -85,8 +86,9 @@ def profile(spec: BenchSpec, rendered: Rendered) -> list[Counter]:
             *("--kernel-name", rendered.entry, "--launch-count", "1"),
             *(sys.executable, "-m", "tuner.profiling.target", str(task)),
         ]
+        own = {**os.environ, "POCL_CACHE_DIR": str(task.parent)}  # in one folder two processes clear each other's files
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False, env=own)
         except subprocess.TimeoutExpired:
             raise TunerError(f"ncu took longer than its limit of {LIMIT_SECONDS:.0f} s") from None
     counters = read_csv(done.stdout.splitlines())
