@@ -177,8 +177,10 @@ def test_edited_file_beside_a_template_is_read_anew(tmp_path):
 
 
 def test_what_a_template_prints_is_no_output_of_the_command(tmp_path, capsys):
-    own(tmp_path, ("TEMPLATE =", "print('hello')\nTEMPLATE ="))
-    assert capsys.readouterr().out == ""
+    template = own(tmp_path, ("TEMPLATE =", "print('hello')\nTEMPLATE ="), (BODY, f"    print('there')\n{BODY}"))
+    template.launch_of(template.configuration({}), LAYER)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "hello\nthere\n")
 
 
 def test_built_in_templates_have_no_home_of_their_own():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import walk_tb
@@ -61,13 +61,13 @@ class Broken(Exception):
 
 
 def called(home: Home | None, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a template's function with the files beside it importable.
+    """Call a template's function with the files beside it importable; what a user's own prints is no output of ours.
 
     Raises:
         Broken: It raised anything, ``sys.exit`` included.
     """
     try:
-        with beside(home):
+        with beside(home), redirect_stdout(sys.stderr) if home else nullcontext():
             return function(*arguments)
     except KeyboardInterrupt:
         raise

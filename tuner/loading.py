@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -75,8 +73,7 @@ def _python_file(path: Path) -> Path:
 
 
 def _execute(module: ModuleType) -> None:
-    """Run a template's file; its prints go to standard error, since a command's output is for its own words."""
+    """Run a template's file."""
     importlib.invalidate_caches()
     code = compile(Path(str(module.__file__)).read_bytes(), str(module.__file__), "exec", dont_inherit=True)
-    with redirect_stdout(sys.stderr):
-        exec(code, module.__dict__)
+    exec(code, module.__dict__)

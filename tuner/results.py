@@ -68,6 +68,11 @@ class Measurement:
         low, high = self.interval
         return (high - low) / 2 / self.median
 
+    @property
+    def spread_text(self) -> str:
+        """The spread in percent; beyond all of the median the figure says nothing more."""
+        return f"{self.spread:.1%}" if self.spread <= 1 else "> 100%"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:

@@ -21,10 +21,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def spread(result: Result) -> str:
-    """Return half the interval relative to the median; beyond all of it the figure says nothing more."""
-    if not result.measurement:
-        return ""
-    return f"{result.measurement.spread:.1%}" if result.measurement.spread <= 1 else "> 100%"
+    return result.measurement.spread_text if result.measurement else ""
 
 
 def percent(share: float | None) -> str:

@@ -89,7 +89,8 @@ def noise_line(spread: float, seen: Surroundings | None) -> str:
     if spread <= NOISY:
         return ""
     causes = "; ".join(seen.causes if seen else ()) or "no cause was seen"
+    noise = f"{spread:.0%}" if spread <= 1 else "over 100%"
     return (
-        f"finals: noise of {spread:.0%}, above {NOISY:.0%}: {causes}; the fastest median is named first, and the same "
+        f"finals: noise of {noise}, above {NOISY:.0%}: {causes}; the fastest median is named first, and the same "
         "command on a quiet machine says more"
     )

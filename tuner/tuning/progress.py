@@ -168,7 +168,7 @@ class Report:
             seen = ", ".join(f"{count} {outcome}" for outcome, count in progress.outcomes.items())
             return f"{progress.study}: no correct configuration yet ({seen or 'no trials'})"
         faster = f", {progress.naive / winner.seconds:.1f}x naive" if progress.naive else ""
-        time = f"{winner.seconds * 1e3:.4g} ms +- {winner.measurement.spread:.1%}"
+        time = f"{winner.seconds * 1e3:.4g} ms +- {winner.measurement.spread_text}"
         return f"{progress.study}: {time}{faster}\n{winner.configuration}"
 
     __repr__ = __str__
