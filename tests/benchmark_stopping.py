@@ -74,20 +74,20 @@ def searched(space: Recorded, sampler: Sampler, trials: int, batch: int) -> Sear
         measured = float(space.measured[row])
         seconds = None if np.isnan(measured) else measured
         sampler.observe(row, seconds, noise=float(space.noise[row]), pruned=bool(space.pruned[row]))
-        over = rule.due(len(rows)) and judged(rule, space, rows, trials)
+        over = rule.due(len(rows)) and judged(rule, space, rows)
     finalists = np.argsort(space.measured[rows])[:FINALISTS]  # failures last
     best = int(finalists[np.nanargmin(space.seconds[rows][finalists])])
     return Search(trials=len(rows), found=best + 1, ratio=float(space.seconds[rows[best]] / space.best), over=over)
 
 
-def judged(rule: GainRule, space: Recorded, rows: list[int], trials: int) -> bool:
+def judged(rule: GainRule, space: Recorded, rows: list[int]) -> bool:
     values, tried = log_seconds(space, rows), np.array(rows)
     if np.isnan(values).all():
         return False
     variances = space.noise[tried] ** 2 + 0.01 * space.pruned[tried]
     least = max(MOST_NOISE, float(space.noise[rows[int(np.nanargmin(values))]]))
     history = History(rows=tried, values=values, variances=variances)
-    return rule.look(history, least, trials - len(rows)).over
+    return rule.look(history, least).over
 
 
 def log_seconds(space: Recorded, rows: list[int]) -> Floats:

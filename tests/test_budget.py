@@ -22,7 +22,6 @@ from tuner.results import Costs, Result
 from tuner.storage import Store
 from tuner.tuning import Report, RunOptions, tune
 from tuner.tuning.budget import CLOSING, Budget, SearchClock, fitting, heat_seconds, sample_seconds
-from tuner.tuning.progress import Progress
 
 
 def timed(number: int, median: float, sample: float = 0.02, check: float = 0.1) -> Result:
@@ -156,12 +155,3 @@ def test_last_line_says_that_the_time_ended_before_the_search(tmp_path: Path) ->
     assert ending(report)[-1] == "the 0.01 s are up before the search began; the same command goes on"
     report.progress.done = 3
     assert ending(report)[-1] == "the 0.01 s are up before the search was over; the same command goes on"
-
-
-def test_pace_of_the_search_does_not_count_the_preparation() -> None:
-    from test_stopping import progress
-
-    from tuner.tuning.stopping import budget_left
-
-    state: Progress = progress(60.0, done=10, begun=20.0, elapsed=40.0)
-    assert budget_left(state) == 10

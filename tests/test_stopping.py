@@ -20,7 +20,7 @@ from tuner.tuning import Progress, RunOptions, gain
 from tuner.tuning.floor_stop import stop_floor
 from tuner.tuning.gain import FEWEST, LONG, GainRule, History, Look
 from tuner.tuning.run import Run
-from tuner.tuning.stopping import Stopping, budget_left, unexplored
+from tuner.tuning.stopping import Stopping, unexplored
 
 LAYER = find_layer("conv2", 10)
 LIMITS = DeviceLimits(
@@ -77,7 +77,7 @@ def test_search_that_has_found_the_best_of_a_plain_space_stops():
     assert stopped is not None
     assert FEWEST <= stopped <= 200
     assert stopping.stop is not None
-    assert f"of {stopped} trials gained nothing above 1.0%, and the next are expected to gain 0." in stopping.stop.why
+    assert f"of {stopped} trials gained nothing above 1.0%, and a model of them expects 0." in stopping.stop.why
 
 
 def test_search_that_still_improves_goes_on():
@@ -134,19 +134,6 @@ def test_nothing_stops_a_search_that_has_a_budget_of_its_own():
     assert stopping.lines({}) == ()
 
 
-@pytest.mark.parametrize(
-    ("state", "left"),
-    [
-        (progress(60.0, done=10, elapsed=20.0), 20),
-        (progress(60.0, done=10, elapsed=20.0, trials=15), 5),
-        (progress(60.0, done=10, elapsed=70.0), 0),
-        (progress(60.0), len(SPACE)),
-    ],
-)
-def test_budget_left_is_the_nearest_limit(state, left):
-    assert budget_left(state) == left
-
-
 def test_exhausted_space_leaves_nothing_unexplored():
     everything = {each.key: replace(result(0, 1e-3), configuration=each) for each in SPACE}
     assert unexplored(SPACE, everything) == ""
@@ -180,7 +167,7 @@ def test_finished_search_ends_at_once_when_asked_again_until_it_is_told_to_go_on
         code, out, err = tune(capsys, *asked)
     assert code == 0, err
     assert "3 new trials of " in out
-    why = "the last half of 3 trials gained nothing above 1.0%, and the next are expected to gain 0.0%"
+    why = "the last half of 3 trials gained nothing above 1.0%, and a model of them expects 0.0% of the next"
     assert why in words(out)
     winner = next(line for line in out.splitlines() if line.startswith("direct: "))
     code, out, err = tune(capsys, *asked)
@@ -191,7 +178,7 @@ def test_finished_search_ends_at_once_when_asked_again_until_it_is_told_to_go_on
     assert "1 new trial of " in tune(capsys, *asked, "--trials", "1")[1]
 
 
-def hopeless(self: GainRule, history: History, least: float, budget: int) -> Look:
+def hopeless(self: GainRule, history: History, least: float) -> Look:
     return Look(trials=len(history), lately=0.0, long=False, untried=False, expected=0.0, least=0.01)
 
 
@@ -206,3 +193,13 @@ def words(text: str) -> str:
 def test_finals_are_held_where_a_finished_search_has_no_winner_yet(reason, winner, settled):
     run = SimpleNamespace(handle=SimpleNamespace(champion=lambda: winner))
     assert Run._is_settled(run, reason) == settled
+
+
+def test_search_is_not_over_because_its_time_is():
+    late = progress(elapsed=59.9)
+    stopping, results = Stopping(ONE, OPTIONS), {}
+    for number, seconds in enumerate(rough(LONG - 1)):
+        fresh = result(number, seconds)
+        results[fresh.configuration.key] = fresh
+        late.done, late.best = number + 1, min(results.values(), key=lambda each: each.seconds)
+        assert stopping.ask(late, results) == ""

@@ -29,7 +29,7 @@ from tuner.tuning.finals import NOISE
 FEWEST = 100  # trials before anything is judged
 LONG = 240  # from here on a model that expects more may be overruled
 EVERY = 1.1  # the next judgement comes after this many times the trials
-HORIZON = 48  # further trials looked ahead at most
+HORIZON = 48  # further trials looked ahead, whether or not this run has time for them
 DRAWS = 200
 WIDEN = 1.5
 POOL = 3_000
@@ -106,17 +106,16 @@ class GainRule:
         """Say whether to judge after this many trials."""
         return trials >= self._next
 
-    def look(self, history: History, least: float, budget: int = HORIZON) -> Look:
+    def look(self, history: History, least: float) -> Look:
         """Judge a search.
 
         Args:
             least: The gain that counts.
-            budget: How many trials are left.
         """
         count = len(history)
         self._next = int(count * EVERY) + 1
         lately, long = history.gained(count // 2), count >= LONG and history.gained(count // 3) <= least
-        expected = expected_gain(self._candidates, history, min(budget, HORIZON)) if lately <= least else None
+        expected = expected_gain(self._candidates, history, HORIZON) if lately <= least else None
         untried = not np.isin(self._templates, self._candidates.groups[history.rows]).all()
         return Look(trials=count, lately=lately, long=long, untried=untried, expected=expected, least=least)
 

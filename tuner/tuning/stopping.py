@@ -39,8 +39,9 @@ def too_little(look: Look) -> Stop | None:
         return None
     share = "two thirds" if look.long else "half"
     past = f"the last {share} of {look.trials:,} trials gained nothing above {look.least:.1%}"
-    hope = "and" if look.hopeless else "though"
-    return Stop("gain", f"{past}, {hope} the next are expected to gain {look.expected or 0:.1%}")
+    if look.hopeless:
+        return Stop("gain", f"{past}, and a model of them expects {look.expected or 0:.1%} of the next")
+    return Stop("gain", f"{past}, though a model of them hoped for {look.expected or 0:.1%}")
 
 
 class Stopping:
@@ -86,7 +87,7 @@ class Stopping:
         if progress.best is None or not self._gain.due(len(results)):
             return None
         history = history_of(self._space, results)
-        self._look = self._gain.look(history, least_gain(progress.best), budget_left(progress))
+        self._look = self._gain.look(history, least_gain(progress.best))
         return too_little(self._look)
 
     def as_ended(self, results: Mapping[str, Result]) -> Ended | None:
@@ -111,17 +112,6 @@ class Stopping:
         if look.expected is not None:
             return f"after {look.trials:,} trials the next were still expected to gain {look.expected:.1%}"
         return f"the later half of {look.trials:,} trials had still gained {look.lately:.1%}"
-
-
-def budget_left(progress: Progress) -> int:
-    """Return how many more trials the run's limits allow, at its pace so far."""
-    left = [progress.space]
-    if progress.trials is not None:
-        left.append(progress.trials - progress.done)
-    searching = progress.elapsed - progress.begun
-    if progress.seconds is not None and searching > 0:
-        left.append(int((progress.seconds - progress.elapsed) * progress.done / searching))
-    return max(0, min(left))
 
 
 def unexplored(space: Space, results: Mapping[str, Result]) -> str:
