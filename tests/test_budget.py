@@ -59,9 +59,9 @@ def test_search_leaves_time_for_the_finals_but_no_more_than_a_third() -> None:
 
 def test_search_clock_lets_suspects_in_while_there_is_time() -> None:
     early, late = SearchClock(begun(1000.0, 0.0), 1), SearchClock(begun(1000.0, 999.0), 1)
-    assert early.left(0, FIVE) > 900
+    assert early.left(FIVE) > 900
     assert early.suspect(FIVE)
-    assert late.left(0, FIVE) < 0
+    assert late.left(FIVE) < 0
     assert not late.suspect(FIVE)
     assert SearchClock(begun(None, 1e9), 1).suspect(FIVE)
 

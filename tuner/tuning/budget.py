@@ -15,6 +15,7 @@ from tuner.tuning.finals import FEW_ROUNDS, FINALISTS, LONGER, NOISY
 CLOSING = 1.0  # seconds: the note, the report, and the processes' end
 FIXED = 0.3  # seconds of a heat, however short its launches
 HEATS = 2  # that the search leaves room for
+EVERY = 1.0  # seconds between looks at what the finals will take
 MOST_KEPT = 1 / 3  # of all seconds, for the finals
 SUSPECT_SECONDS = 5.0  # for one suspect of an interrupted run
 TRIAL_SECONDS = 3.0  # that a trial may take beyond the search's end, at least
@@ -52,20 +53,21 @@ class Budget:
 
 
 class SearchClock:
-    """How long a search may still take; what it must leave to the rest is looked at anew after each trial.
+    """How long a search may still take; what it must leave to the rest is looked at anew each second.
 
     Attributes:
         lost: Seconds that the worker needs to prepare again before the finals.
     """
 
     def __init__(self, budget: Budget, suspects: int) -> None:
-        self._budget, self._suspects, self._at, self._kept = budget, suspects, -1, 0.0
+        self._budget, self._suspects, self._at, self._kept = budget, suspects, -math.inf, 0.0
         self.lost = 0.0
 
-    def left(self, done: int, results: Iterable[Result]) -> float:
-        """Return the seconds left to the search after ``done`` trials; infinite without a limit."""
-        if done != self._at:
-            self._at, self._kept = done, self._budget.kept(results, self._suspects)
+    def left(self, results: Iterable[Result]) -> float:
+        """Return the seconds left to the search, by its results so far; infinite without a limit."""
+        elapsed = self._budget.elapsed
+        if elapsed - self._at >= EVERY:  # medians of thousands of results cost as much as a trial
+            self._at, self._kept = elapsed, self._budget.kept(results, self._suspects)
         return self._budget.left - self._kept
 
     def suspect(self, results: Iterable[Result]) -> bool:

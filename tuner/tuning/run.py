@@ -180,7 +180,7 @@ class Run:
 
     def _searching_for(self) -> float:
         """Return how many seconds are left to the search."""
-        return self._clock.left(self.progress.done, self.ledger.results.values())
+        return self._clock.left(self.ledger.results.values())
 
     def _fill(self) -> None:
         """Keep the compilers busy, with no more than the trials that are left."""
