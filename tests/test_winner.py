@@ -196,7 +196,7 @@ class Answers:
         shown = json.loads(self.ask("show", LAYER, "--json"))
         named = {
             "list --json": study["winner"],
-            "list": int(self.ask("list").splitlines()[-1].split()[-2]),
+            "list": int(_under("winner", self.ask("list"))),
             "show --json": shown["winner"],
             "show": _number(r"^winner: trial (\d+)", self.ask("show", LAYER)),
             "show, marked": _number(r"^ *\*(\d+) ", self.ask("show", LAYER)),
@@ -210,6 +210,13 @@ class Answers:
         with Store.open(self.store) as store:
             named["note"] = _number(r"\*\*Winner:\*\* trial (\d+): ", store.find_study(LAYER).read_note())
         return named
+
+
+def _under(title: str, text: str) -> str:
+    """Return what stands in a table's first row under a title, both aligned to the right."""
+    lines = text.splitlines()
+    head = next(number for number, line in enumerate(lines) if title in line)
+    return lines[head + 2][: lines[head].index(title) + len(title)].split()[-1]
 
 
 def _number(pattern: str, text: str) -> int | None:
