@@ -147,6 +147,26 @@ def test_error_in_an_included_file_names_that_file(tmp_path):
     assert str(caught.value).startswith("deep/part.h:2:2: error: not yet")
 
 
+BROKEN = SOURCE.replace("sum = 0.0f", "sum = zero")
+
+
+@pytest.mark.parametrize(
+    ("source", "beside", "at"),
+    [
+        ('"#define MORE 1\\n" + read_source(__file__)', BROKEN, "mine.cu:9:17"),
+        (f'"""\n{BROKEN}"""', "// see mine.py\n", "mine.py:21:17"),
+        ("read_source(__file__).replace('row = i', 'row  = i')", BROKEN, "mine source:9:17"),
+    ],
+    ids=["joined", "in the .py", "changed"],
+)
+def test_compile_error_of_a_source_that_was_put_together_is_found(tmp_path, source, beside, at):
+    template = own(tmp_path, ("read_source(__file__)", source), source=beside)
+    with pytest.raises(CompileError) as caught:
+        compile_source("cpu", render(template, template.configuration({}), LAYER, OPENCL).source)
+    assert str(caught.value) == f"{at}: error: use of undeclared identifier 'zero'"
+    assert caught.value.text.splitlines()[1:3] == ["    float sum = zero;", "                ^"]
+
+
 @needs_nvcc
 def test_nvcc_names_the_users_line_with_a_caret(tmp_path):
     (tmp_path / "part.h").write_text("#define PART 1\n")

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from tuner.calling import Broken, Home, called, shortened
 from tuner.errors import UsageError
+from tuner.sources import placed
 from tuner.templates import KernelTemplate
 
 
@@ -56,7 +57,9 @@ def load_template(path: Path) -> KernelTemplate:
             f"template {path}: no TEMPLATE of type KernelTemplate{what}; assign one at the end of the file"
         )
     built_in = home.path.parent.resolve() == template_folder().resolve()
-    return declared if built_in else replace(declared, home=home)
+    if built_in:
+        return declared
+    return replace(declared, home=home, source=placed(declared.source, home.path))
 
 
 def _python_file(path: Path) -> Path:

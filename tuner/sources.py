@@ -44,6 +44,25 @@ def marked(text: str) -> str:
     return text.marked() if isinstance(text, Source) else text
 
 
+def placed(text: str, python: Path) -> Source:
+    """Return a template's source with its places, also where it was written in the .py, or something joined to it.
+
+    Raises:
+        UsageError: The .cu beside ``python`` cannot be read.
+    """
+    if isinstance(text, Source):
+        return text
+    places = [(f"{python.stem} source", number) for number in range(1, text.count("\n") + 2)]
+    beside, within = with_includes(python.with_suffix(".cu")), _text(python)
+    if beside.strip() and (at := text.find(beside)) >= 0:
+        first = text.count("\n", 0, at)
+        places[first : first + len(beside.places)] = beside.places
+    elif text.strip() and (at := within.find(text)) >= 0:
+        first = within.count("\n", 0, at)
+        places = [(python.name, first + number) for _, number in places]
+    return Source.of(text.split("\n"), places)
+
+
 def place(text: str, offset: int) -> str:
     """Return where the character at ``offset`` was written: ``mine.cu:7``."""
     line = text.count("\n", 0, offset)
