@@ -267,16 +267,18 @@ def test_replay_runs_a_trial_again_and_keeps_its_source(capsys, finished, monkey
     assert "this study ran on cpu; leave it out" in err
 
 
-def test_ctrl_c_ends_with_130_and_the_study_goes_on_afterwards(tmp_path):
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_ctrl_c_ends_with_130_and_the_study_goes_on_afterwards(tmp_path, ending):
     command = [*TUNE, "run", *SMALL, "--time", "60s", "--device", "cpu"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         next(line for line in running.stdout if "trial" in line)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(ending)
         out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
     assert "interrupted" in out + err
     assert "Traceback" not in err
+    assert "vs naive" in out
     with sql(tmp_path / "studies" / "tuner.db") as db:
         (claims,) = db.execute("select count(*) from tuner_claim").fetchone()
         (states,) = db.execute("select count(*) from trials where state = 'RUNNING'").fetchone()

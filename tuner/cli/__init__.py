@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,10 +10,10 @@ from contextlib import suppress
 import click
 
 from tuner.cli import catalogue, compare, completion, inspect, managing, results, spaces, tuning
+from tuner.cli.failing import cannot_be_written, debugged, line_of, output_is_gone, silence
 from tuner.cli.pipes import outlet
+from tuner.cli.signals import INTERRUPTED, like_ctrl_c
 from tuner.errors import TunerError, UsageError
-
-INTERRUPTED = 130
 
 
 class _Commands(click.Group):
@@ -97,7 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # a second Ctrl-C may hit a connection's closing
     try:
-        code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
+        with like_ctrl_c(), debugged():
+            code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         hint = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
@@ -106,24 +106,25 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted; what was finished is in the store", INTERRUPTED)
-    except (OSError, SystemExit) as error:
-        return _unwritten(error)
+    except (Exception, SystemExit) as error:
+        return _unforeseen(error)
 
 
-def _unwritten(error: OSError | SystemExit) -> int:
-    """Return the exit code when output was not taken: 0 if its reader has gone, as ``head`` does, 1 if a disk is full.
+def _unforeseen(error: Exception | SystemExit) -> int:
+    """Return the exit code of an error that nobody raised on purpose: 0 where only the reader of the output has gone.
 
     Raises:
-        OSError, SystemExit: It was something else.
+        SystemExit: Somebody wanted this end.
     """
-    gone = isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)  # click and rich exit
-    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    if not gone and not full:
+    gone = output_is_gone(error)
+    if isinstance(error, SystemExit) and not gone:
         raise error
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python writes what is buffered at its end
-    return 0 if gone else _fail("cannot write the output or a file (No space left on device); free some space", 1)
+    if gone or cannot_be_written(error):
+        silence()
+    return 0 if gone or isinstance(error, SystemExit) else _fail(line_of(error), 1)
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"tune: {message}", err=True)
+    with suppress(OSError):  # there may be no one to tell
+        click.echo(f"tune: {message}", err=True)
     return code

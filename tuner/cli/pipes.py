@@ -1,9 +1,12 @@
-"""Output whose reader has gone, as behind ``head``: what is left is thrown away, and the work goes on to its end."""
+"""Output whose reader or terminal has gone, as behind ``head``: the rest is thrown away, and the work goes on."""
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any, TextIO
+
+GONE = (errno.EPIPE, errno.EIO)  # a reader has ended, a terminal was closed
 
 
 class Outlet:
@@ -15,8 +18,8 @@ class Outlet:
     def write(self, text: str) -> int:
         try:
             return self._stream.write(text)
-        except BrokenPipeError:
-            self._let_go()
+        except OSError as error:
+            self._let_go(error)
             return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -26,12 +29,18 @@ class Outlet:
     def flush(self) -> None:
         try:
             self._stream.flush()
-        except BrokenPipeError:
-            self._let_go()
+        except OSError as error:
+            self._let_go(error)
             self._stream.flush()
 
-    def _let_go(self) -> None:
-        """Put nowhere in the pipe's place, for what the stream still holds as well."""
+    def _let_go(self, error: OSError) -> None:
+        """Put nowhere in the pipe's place, for what the stream still holds as well.
+
+        Raises:
+            OSError: It is another error than that of a pipe or terminal that was closed.
+        """
+        if error.errno not in GONE:
+            raise error
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+Handler = Callable[[int, FrameType | None], object]
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NOTED = "interrupted: ending the trial in flight; Ctrl-C again ends at once"
 
 
 class Interrupt:
@@ -26,21 +30,26 @@ class Interrupt:
 def interruptible(says: Callable[[str], None]) -> Iterator[Interrupt]:
     """Turn the first Ctrl-C into a note, so that it never lands in the middle of a write or of a lock.
 
-    The second one raises ``KeyboardInterrupt`` as usual. Outside the main thread nothing changes.
+    The second one does what it did before, as do other threads'. SIGTERM and SIGHUP are taken where a handler of
+    theirs shows that they mean the same, as in the command.
     """
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
         return
+    before: dict[int, Handler] = {each: handler for each in ENDING if callable(handler := signal.getsignal(each))}
 
     def handle(signum: int, frame: FrameType | None) -> None:
         if interrupt:
-            raise KeyboardInterrupt
+            before[signum](signum, frame)
         interrupt.press()
-        says("interrupted: ending the trial in flight; Ctrl-C again ends at once")
+        with suppress(RuntimeError, OSError):  # in the middle of another line, or of a terminal that was closed
+            says(NOTED)
 
-    previous = signal.signal(signal.SIGINT, handle)
+    for each in before:
+        signal.signal(each, handle)
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for each, handler in before.items():
+            signal.signal(each, handler)
