@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -57,13 +57,9 @@ def pass_on(answered: Future[bytes], wanted: Future[Any]) -> None:
     if answered.cancelled():  # by the pool's end
         wanted.cancel()
         return
-    error = answered.exception()
     try:
-        if error is None:
-            wanted.set_result(unpacked(answered.result()))
-        else:
-            wanted.set_exception(error)
-    except Exception as failed:
+        wanted.set_result(unpacked(answered.result()))
+    except (Exception, CancelledError) as failed:
         wanted.set_exception(failed)
 
 

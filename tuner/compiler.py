@@ -8,16 +8,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
 from tuner.cache import CompileCache, binary_key
-from tuner.errors import CompileError, Rejected, TimedOut, Unforeseen
-from tuner.processes import DIED, Processes
+from tuner.errors import CompileError, Killed, Rejected, TimedOut, Unforeseen
+from tuner.processes import DIED, Processes, killer
 from tuner.results import Environment
 
 COMPILE_SECONDS = 60.0
+MOST_KILLED = 3  # times that the same is tried
 GRACE_SECONDS = 2.0
 NICE = 10  # compilers on every core give way to what drives a device apart; where kernels run on these, they wait
 SPILLS = "\n// spilled bytes"  # behind a source: the key of what its compilation said of spills
@@ -75,7 +76,20 @@ class Compiler:
         except Unforeseen as error:
             raise CompileError(f"the compiler failed: {error}", error.trace) from None
         except DIED as error:
+            if how := killer(error):
+                raise Killed(f"the compiler {how}") from None
             raise CompileError(f"the compiler's process died: {error}") from None
+
+    def compiled(self, source: str) -> Compiled:
+        """Compile now; should the compiler be killed from outside, up to three times.
+
+        Raises:
+            CompileError, TimedOut: As :meth:`result`.
+        """
+        for _ in range(MOST_KILLED - 1):
+            with suppress(Killed):
+                return self.result(self.submit(source))
+        return self.result(self.submit(source))
 
     def abandon(self) -> None:
         """End what is being compiled; whatever is submitted next starts fresh processes."""

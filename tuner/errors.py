@@ -101,6 +101,10 @@ class Crashed(Rejected):
     outcome = "crashed"
 
 
+class Killed(Crashed):
+    """A process was killed from outside while it worked on a configuration, which need not be to blame."""
+
+
 class TimedOut(Rejected):
     """Compiling, checking or timing took longer than its limit."""
 

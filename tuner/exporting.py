@@ -153,7 +153,7 @@ def compile_one(worker: Worker, rendered: Rendered) -> Compiled:
     """
     compiler = Compiler(worker.facts.environment, 1, COMPILE_SECONDS)
     try:
-        return compiler.result(compiler.submit(rendered.source))
+        return compiler.compiled(rendered.source)
     finally:
         compiler.close()
 

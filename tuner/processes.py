@@ -102,9 +102,13 @@ class Processes:
         self._scratch.close()
 
 
-def killed_from_outside(error: BaseException) -> bool:
-    """Whether a process ended by a signal that nothing it runs sends itself: the system had no memory, or a user."""
-    return getattr(error, "exitcode", None) in OUTSIDE
+def killer(error: BaseException) -> str:
+    """Return how a process was killed from outside, by a signal that nothing it runs sends itself; else nothing."""
+    code = getattr(error, "exitcode", None)
+    if code not in OUTSIDE:
+        return ""
+    cause = ", as when memory runs out" if code == -signal.SIGKILL else ""
+    return f"was killed from outside ({signal.Signals(-code).name}{cause})"
 
 
 @contextmanager

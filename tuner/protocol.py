@@ -121,6 +121,7 @@ class Verdict:
     Attributes:
         seconds: In the worker, from loading to the end; 0 when it died.
         lost: The worker cannot be used again (device fault, busy device) and must be replaced.
+        killed: A process was killed from outside, so that this says nothing of the configuration.
     """
 
     outcome: str
@@ -132,6 +133,7 @@ class Verdict:
     confirmed: bool = False
     seconds: float = 0.0
     lost: bool = False
+    killed: bool = False
 
 
 def ragged_batches(batch: int) -> tuple[int, ...]:

@@ -15,8 +15,9 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner import workshop
-from tuner.errors import Crashed, DeviceError, TimedOut, TunerError, Unforeseen
-from tuner.processes import DIED, Processes
+from tuner.compiler import MOST_KILLED
+from tuner.errors import Crashed, DeviceError, Killed, TimedOut, TunerError, Unforeseen
+from tuner.processes import DIED, Processes, killer
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 from tuner.results import Telemetry
 
@@ -71,7 +72,7 @@ class Worker:
         except FutureTimeout:
             raise TimedOut(f"took longer than its limit of {limit:.0f} s") from None
         except DIED as error:
-            raise Crashed(self._obituary(error).splitlines()[0]) from None
+            raise (Killed if killer(error) else Crashed)(self._obituary(error).splitlines()[0]) from None
 
     def start(self, task: Task, most: float = math.inf) -> Future[Verdict]:
         """Begin to check and time one configuration; read it with :meth:`finish`.
@@ -94,7 +95,7 @@ class Worker:
             )
             self.restarts += 1
         except DIED as error:
-            verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error))
+            verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error), killed=bool(killer(error)))
             self.restarts += 1
         except TunerError as error:  # the bench itself could not be prepared
             verdict = Verdict(outcome=Crashed.outcome, text=str(error), lost=isinstance(error, Unforeseen))
@@ -116,6 +117,8 @@ class Worker:
         return launch + MARGIN_SECONDS + rules.max_samples * self.facts.reference_seconds
 
     def _obituary(self, error: BaseException) -> str:
+        if how := killer(error):
+            return f"the worker {how}"
         code = int(getattr(error, "exitcode", 0) or 0)
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"
         log = self._log.read_text(errors="replace")[-2000:].strip() if self._log.exists() else ""
@@ -132,10 +135,14 @@ class Worker:
     def finals(self, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
         """Confirm and time several configurations in turn; an empty list when the worker could not."""
         limit = MARGIN_SECONDS + heat.seconds + sum(self._trial_limit(task) for task in tasks)
-        try:
-            return self.ask(workshop.finals, list(tasks), heat, limit=limit)
-        except TunerError:
-            return []
+        for _ in range(MOST_KILLED):
+            try:
+                return self.ask(workshop.finals, list(tasks), heat, limit=limit)
+            except Killed:
+                continue
+            except TunerError:
+                break
+        return []
 
     def agreement(self, task: Task) -> Agreement | None:
         """Classify images with a configuration as its layer's kernel; None if it fails or the layer has no network."""

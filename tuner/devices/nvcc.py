@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import cast
 
 from tuner.diagnostics import readable
-from tuner.errors import CompileError, UsageError
+from tuner.errors import CompileError, Killed, UsageError
 
 OPTIONS = ("-O3", "-std=c++17")
 WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
+KILLED = re.compile(r"died due to signal (?:1|2|9|15)\b")  # nvcc's own words on a part of it
 SHORT_HEADER_FITS = ("cuda_13.0", "cuda_13.1", "cuda_13.2", "cuda_13.3")  # there, by test, its machine code is the same
 
 
@@ -57,6 +58,8 @@ def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
         return _run(arch, source)
     except NvccError as error:
         log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
+        if KILLED.search(log):
+            raise Killed("a part of nvcc was killed from outside (as when memory runs out)", log) from None
         raise CompileError(*(readable(log, source) or (_first_error(log), log))) from None
 
 

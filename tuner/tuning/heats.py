@@ -9,7 +9,8 @@ from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tuner.errors import Rejected
+from tuner.compiler import MOST_KILLED
+from tuner.errors import Killed, Rejected
 from tuner.protocol import Heat, Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.budget import fitting, heat_seconds
@@ -131,7 +132,7 @@ def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bo
     return True
 
 
-def task_of(run: Run, result: Result) -> Task | None:
+def task_of(run: Run, result: Result, tries: int = MOST_KILLED) -> Task | None:
     """Return the task that measures a result again, or None if it does not compile any more, or not in time."""
     candidate = run.pipeline.candidate(result.configuration, baseline="final")
     wait([candidate.future], timeout=None if math.isinf(run.budget.left) else max(0.0, run.budget.left))
@@ -139,6 +140,8 @@ def task_of(run: Run, result: Result) -> Task | None:
         return None
     try:
         compiled = run.pipeline.compiler.result(candidate.future)
+    except Killed:
+        return task_of(run, result, tries - 1) if tries > 1 else None
     except Rejected:
         return None
     return run.task(candidate, compiled.binary)

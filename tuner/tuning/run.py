@@ -11,7 +11,7 @@ from functools import partial
 from tuner.agreement import Agreement
 from tuner.conditions import warnings
 from tuner.drift import as_of_now
-from tuner.errors import Rejected, TimedOut, TunerError
+from tuner.errors import Killed, Rejected, TimedOut, TunerError
 from tuner.protocol import Task, Verdict
 from tuner.results import Result
 from tuner.search.ahead import Ahead
@@ -19,7 +19,8 @@ from tuner.search.candidates import Candidates
 from tuner.search.samplers import QUICK, Sampler
 from tuner.search.warm import begun
 from tuner.space import Space
-from tuner.storage import LAUNCH, StudyHandle, Writer
+from tuner.storage import COMPILE, LAUNCH, StudyHandle, Writer
+from tuner.tuning.again import Again
 from tuner.tuning.budget import TRIAL_SECONDS, Budget, SearchClock
 from tuner.tuning.donors import Donor
 from tuner.tuning.doubt import Doubt
@@ -62,6 +63,7 @@ class Run:
             reused=sum(result.reused for result in known),
         )
         self.ledger = Ledger(self.progress, known)
+        self.again = Again()
         self.finals: tuple[str, ...] = ()
         self._finished: deque[Result] = deque()
         self._unshown: deque[Result] = deque()
@@ -193,6 +195,9 @@ class Run:
         if judged is None:
             return  # its claim is given back with those that were not begun
         verdict, compile_seconds = judged
+        if self.again.wants(candidate.configuration, verdict):
+            self._put_off(candidate, verdict)
+            return
         result = Result(
             configuration=candidate.configuration,
             outcome=verdict.outcome,
@@ -213,6 +218,12 @@ class Run:
         if self.facts.shares_host:
             self._hand_over()
 
+    def _put_off(self, candidate: Candidate, verdict: Verdict) -> None:
+        """Send a configuration behind those that wait; should this process die meanwhile, it is no suspect."""
+        self.observer.says(self.again.line(candidate.configuration, verdict))
+        self.handle.mark(candidate.configuration, COMPILE)
+        self.pipeline.send([(candidate.configuration, candidate.baseline)])
+
     def _hand_over(self) -> None:
         """Let the store, the pipeline, the sampler and the observer have what is finished."""
         while self._finished:
@@ -231,7 +242,7 @@ class Run:
         try:
             compiled = self.pipeline.compiler.result(candidate.future)
         except Rejected as error:
-            return Verdict(outcome=error.outcome, text=error.whole), 0.0
+            return Verdict(outcome=error.outcome, text=error.whole, killed=isinstance(error, Killed)), 0.0
         self.handle.mark(candidate.configuration, LAUNCH)
         restarts, started = self.worker.restarts, time.monotonic()
         task = self.task(candidate, compiled.binary)
@@ -281,5 +292,7 @@ class Run:
                 continue
             self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
             self.pipeline.send([(configuration, self.ledger.results[configuration.key].baseline)])
-            for candidate in self.pipeline.ready(self._interrupt, self._searching_for()):
-                self._finish(candidate)
+            while ready := self.pipeline.ready(self._interrupt, self._searching_for()):
+                for candidate in ready:
+                    self._finish(candidate)
+            self.progress.known -= configuration.key in self.ledger.new  # it counts once: as one of this run's

@@ -1,0 +1,95 @@
+"""A process that is killed from outside says nothing of the configuration it worked on: that is tried again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import Future
+
+import pytest
+from faulty import faulty
+from test_faults import Silent
+
+from tuner.compiler import MOST_KILLED, Compiler
+from tuner.devices.nvcc import KILLED
+from tuner.layers import find_layer
+from tuner.storage import Store
+from tuner.tuning import RunOptions
+from tuner.tuning.session import tune
+from tuner.worker import Worker
+
+LAYER = find_layer("C=2,H=12,W=11,M=3,K=3", batch=9)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run(folder, *, threads=(8, 16)):
+    watcher = Silent()
+    options = RunOptions(
+        layer=LAYER,
+        device="cpu",
+        templates=(faulty("none", threads=threads),),
+        storage=f"sqlite:///{folder}/tuner.db",
+        sampler="grid",
+        jobs=1,
+    )
+    return tune(options, watcher), watcher.lines
+
+
+@pytest.fixture
+def killed_first(monkeypatch):
+    """Return a function that lets the first calls of a method that starts something in a process kill that instead."""
+
+    def kill(owner: type, name: str, times: int) -> None:
+        left, start = [times], getattr(owner, name)
+
+        def starts(self, *arguments) -> Future:
+            if not left[0]:
+                return start(self, *arguments)
+            left[0] -= 1
+            return self._processes.schedule(die, limit=300.0)
+
+        monkeypatch.setattr(owner, name, starts)
+
+    return kill
+
+
+def test_killed_worker_and_compiler_are_no_verdict(tmp_path, killed_first):
+    killed_first(Worker, "start", 1)
+    killed_first(Compiler, "submit", 1)
+    report, lines = run(tmp_path)
+    assert {result.outcome for result in report.failed} == set()
+    assert (report.reason, report.progress.done, report.progress.outcomes["ok"]) == ("exhausted", 2, 2)
+    again = [line for line in lines if "tried again later" in line]
+    assert [line.split(" was ")[0] for line in again] == ["the compiler", "the worker"]
+    assert all("killed from outside (SIGKILL, as when memory runs out)" in line for line in again)
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
+        assert store.find_study(report.progress.study).claims() == []
+
+
+def test_killed_each_time_is_crashed_in_the_end(tmp_path, killed_first):
+    killed_first(Worker, "start", MOST_KILLED)
+    report, _ = run(tmp_path, threads=(8,))
+    assert [result.outcome for result in report.failed] == ["crashed"]
+    assert report.failed[0].text.startswith("the worker was killed from outside (SIGKILL")
+    assert report.progress.done == 1
+
+
+def test_suspect_of_an_interrupted_run_counts_once(tmp_path):
+    first, _ = run(tmp_path)
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
+        handle = store.find_study(first.progress.study)
+        (configuration, _) = (result.configuration for result in handle.results())
+        with store.database.writing() as connection:
+            connection.exec_driver_sql("UPDATE tuner_result SET suspect = 1 WHERE number = 0")
+        assert handle.suspects() == [configuration]
+    second, lines = run(tmp_path)
+    assert any("trying a suspect" in line for line in lines)
+    assert (second.progress.known, second.progress.done) == (1, 1)
+
+
+def test_part_of_nvcc_that_was_killed_is_told_from_one_that_failed():
+    assert KILLED.search("nvcc error   : 'cicc' died due to signal 9 (Kill signal)")
+    assert not KILLED.search("nvcc error   : 'ptxas' died due to signal 11 (Invalid memory reference)")
