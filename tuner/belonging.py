@@ -11,6 +11,8 @@ import threading
 from dataclasses import dataclass
 from multiprocessing.util import Finalize
 
+from tuner.cache import cache_folder
+
 PR_SET_PDEATHSIG = 1
 
 
@@ -44,6 +46,7 @@ def begin(setting: Setting) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # there is nothing to tidy up that the keeper does not
     os.setpgid(0, 0)
     end_with(setting.keeper)
+    os.environ["TUNER_CACHE_DIR"] = str(cache_folder())  # which may depend on TMPDIR
     own = tempfile.mkdtemp(prefix="process-", dir=setting.scratch)
     os.environ["POCL_CACHE_DIR"] = os.environ["TMPDIR"] = tempfile.tempdir = own
     os.nice(setting.nice)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -20,14 +22,33 @@ from tuner.results import Environment
 LIMIT_BYTES = 1 << 30
 HASH_BYTES = 32
 SUFFIX = ".bin"
+NOWHERE = Path(os.devnull) / "tuner"  # nothing can be read or written there
 
 
 def cache_folder() -> Path:
-    """Return the folder of the caches: ``$TUNER_CACHE_DIR``, else ``tuner`` in the user's cache folder."""
+    """Return the folder of the caches: ``$TUNER_CACHE_DIR``, else ``tuner`` in the user's cache folder.
+
+    For a user without a home it is one beside other short-lived files; what lies in another's folder is not trusted.
+    """
     given = os.environ.get("TUNER_CACHE_DIR")
     if given:
         return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tuner"
+    users = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(users):  # by its specification others are ignored
+        return Path(users) / "tuner"
+    home = os.path.expanduser("~")
+    return Path(home) / ".cache" / "tuner" if os.path.isabs(home) and home != "/" else _homeless()
+
+
+def _homeless() -> Path:
+    try:
+        folder = Path(tempfile.gettempdir()) / f"tuner-cache-{os.geteuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return NOWHERE
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return folder if own else NOWHERE
 
 
 def binary_key(environment: Environment, source: str) -> str:
@@ -71,7 +92,8 @@ class CompileCache:
             return None
         digest, binary = stored[:HASH_BYTES], stored[HASH_BYTES:]
         if hashlib.sha256(binary).digest() != digest:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
@@ -105,17 +127,19 @@ class CompileCache:
         for _, size, path in entries:
             if excess <= 0:
                 break
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
             excess -= size
             dropped += 1
         return dropped
 
     def _entries(self) -> list[tuple[float, int, Path]]:
         found = []
-        for path in self.folder.glob(f"*/*{SUFFIX}"):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                found.append((status.st_mtime, status.st_size, path))
+        with contextlib.suppress(OSError):  # a folder that one may not look into is an empty one
+            for path in self.folder.glob(f"*/*{SUFFIX}"):
+                with contextlib.suppress(OSError):
+                    status = path.stat()
+                    found.append((status.st_mtime, status.st_size, path))
         return found
 
     def _path(self, key: str) -> Path:

@@ -97,7 +97,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         with like_ctrl_c(), debugged():
             code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
         hint = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""

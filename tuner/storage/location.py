@@ -145,7 +145,7 @@ def _inspect_missing(path: Path, create: bool) -> None:
 
 def _inspect_folder(path: Path) -> None:
     if not os.access(Path(os.path.realpath(path)).parent, os.W_OK | os.X_OK):
-        raise StorageError(f"storage {path}: folder {path.parent} is not writable; copy the file elsewhere")
+        raise StorageError(f"storage {path}: folder {path.parent} is not writable; give another --storage")
 
 
 def _inspect_content(path: Path, create: bool) -> None:
