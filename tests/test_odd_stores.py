@@ -11,7 +11,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
 from tuner.cli import main
 from tuner.errors import StorageError, TunerError, UsageError
-from tuner.storage import Store, foresee
+from tuner.storage import Store, foresee, moving
 
 
 def fill(path: Path) -> Store:
@@ -76,6 +76,8 @@ def test_store_that_may_only_be_read_refuses_what_would_be_lost(may_only_read):
         handle = store.find_study("conv2")
         with pytest.raises(StorageError, match="may only be read"):
             handle.record(toy_ok(7))
+        with pytest.raises(StorageError, match="may only be read"):
+            moving.delete(store, handle)
 
 
 def test_link_to_a_store_stays_one(tmp_path: Path):

@@ -85,10 +85,7 @@ class Processes:
                     self._pool = self._fresh()
                 future: Future[bytes] = self._pool.schedule(border.call, args=[payload], timeout=limit)
         except OSError as error:
-            raise TunerError(
-                f"no process can be started ({error.strerror or error}); it takes a writable /dev/shm, free memory, "
-                "and processes and open files within ulimit -u and -n"
-            ) from error
+            raise TunerError(_no_start(error)) from error
         return future
 
     def stop(self) -> None:
@@ -100,6 +97,20 @@ class Processes:
         """End the processes, and remove their folder."""
         self.stop()
         self._scratch.close()
+
+
+def _no_start(error: OSError) -> str:
+    return (
+        f"no process can be started ({error.strerror or error}); it takes a writable /dev/shm, free memory, and "
+        "processes and open files within ulimit -u and -n"
+    )
+
+
+def stillborn(error: BaseException) -> str:
+    """Return why a process could not even be started; nothing where that is not what has happened."""
+    if not isinstance(error, BrokenProcessPool):
+        return ""
+    return _no_start(error.__cause__) if isinstance(error.__cause__, OSError) else "its process ended while it started"
 
 
 def killer(error: BaseException) -> str:

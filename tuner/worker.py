@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tuner import workshop
 from tuner.compiler import MOST_KILLED
 from tuner.errors import Crashed, DeviceError, Killed, TimedOut, TunerError, Unforeseen
-from tuner.processes import DIED, Processes, killer
+from tuner.processes import DIED, Processes, killer, stillborn
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 from tuner.results import Telemetry
 
@@ -117,6 +117,8 @@ class Worker:
         return launch + MARGIN_SECONDS + rules.max_samples * self.facts.reference_seconds
 
     def _obituary(self, error: BaseException) -> str:
+        if why := stillborn(error):
+            return why
         if how := killer(error):
             return f"the worker {how}"
         code = int(getattr(error, "exitcode", 0) or 0)

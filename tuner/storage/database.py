@@ -65,10 +65,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        if self.sealed:
-            raise StorageError(
-                f"storage {self._name} may only be read; change the permissions of the file and its folder, or copy it"
-            )
+        self.check_open()
         with self._turn, self._faults(), self._write_engine.begin() as connection:  # SQLite would sleep, not wait
             yield connection
 
@@ -82,6 +79,17 @@ class Database:
                 event.listen(storage.engine, "connect", _set_pragmas)
                 storage.engine.dispose()
             return storage
+
+    def check_open(self) -> None:
+        """Refuse to change a store that may only be read.
+
+        Raises:
+            StorageError: It is one.
+        """
+        if self.sealed:
+            raise StorageError(
+                f"storage {self._name} may only be read; change the permissions of the file and its folder, or copy it"
+            )
 
     def seal(self) -> None:
         """Refuse to write from now on, where this is a copy: nobody would ever see what is written to it."""

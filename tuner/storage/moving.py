@@ -78,6 +78,7 @@ def delete(store: Store, handle: StudyHandle) -> None:
         UsageError: A run is on it.
     """
     refuse_in_use(handle)
+    store.database.check_open()
     store.optuna_storage().delete_study(handle.optuna_id)
     store.drop_orphans()
 
