@@ -12,6 +12,7 @@ from test_faults import Silent
 
 from tuner.compiler import MOST_KILLED, Compiler
 from tuner.devices.nvcc import KILLED
+from tuner.errors import TunerError
 from tuner.layers import find_layer
 from tuner.storage import Store
 from tuner.tuning import RunOptions
@@ -25,12 +26,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run(folder, *, threads=(8, 16)):
+def run(folder, *, fault="none", threads=(8, 16)):
     watcher = Silent()
     options = RunOptions(
         layer=LAYER,
         device="cpu",
-        templates=(faulty("none", threads=threads),),
+        templates=(faulty(fault, threads=threads),),
         storage=f"sqlite:///{folder}/tuner.db",
         sampler="grid",
         jobs=1,
@@ -88,6 +89,15 @@ def test_suspect_of_an_interrupted_run_counts_once(tmp_path):
     second, lines = run(tmp_path)
     assert any("trying a suspect" in line for line in lines)
     assert (second.progress.known, second.progress.done) == (1, 1)
+
+
+def test_full_disk_ends_the_run_and_blames_no_configuration(tmp_path, monkeypatch):
+    monkeypatch.setattr("tuner.processes.is_full", lambda folder: True)
+    with pytest.raises(TunerError, match=r"the disk of .* is full"):
+        run(tmp_path, fault="hash_error", threads=(8,))
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
+        handle = store.find_study(store.studies()[0].name)
+        assert (handle.results(), handle.claims()) == ([], [])
 
 
 def test_part_of_nvcc_that_was_killed_is_told_from_one_that_failed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -112,6 +113,21 @@ def test_what_is_no_plain_file_is_refused_and_stays(tmp_path: Path, kind: str):
         assert "\n" not in str(caught.value)
     assert (where.lstat().st_mode, where.lstat().st_ino) == (before.st_mode, before.st_ino)
     assert [each.name for each in tmp_path.iterdir()] == ["odd"]
+
+
+def test_limit_on_the_size_of_files_is_one_line(tmp_path: Path):
+    with fill(tmp_path / "tuner.db") as store:
+        handle = store.find_study("conv2")
+        size = (tmp_path / "tuner.db").stat().st_size
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100_000, before[1]))
+        try:
+            with pytest.raises(StorageError, match="raise it with ulimit -f") as caught:
+                handle.record_all([toy_ok(number) for number in range(12, 160)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert "\n" not in str(caught.value)
+        assert len(handle.results()) == 12
 
 
 def test_new_store_has_the_mode_of_the_umask(tmp_path: Path):

@@ -68,7 +68,15 @@ class Compiler:
         Raises:
             CompileError: With the compiler's log, or how the compiler died.
             TimedOut: It took longer than the limit; none of its processes is left.
+            TunerError: The disk is full: it says nothing of the source.
         """
+        try:
+            return self._result(future)
+        except CompileError:
+            self._processes.check_room()
+            raise
+
+    def _result(self, future: Future[Compiled]) -> Compiled:
         try:
             return future.result()
         except FutureTimeout:

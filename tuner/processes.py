@@ -17,7 +17,7 @@ from pebble import ProcessExpired, ProcessPool
 from tuner import border
 from tuner.belonging import Setting, begin
 from tuner.errors import TunerError
-from tuner.scratch import Scratch
+from tuner.scratch import Scratch, is_full
 from tuner.spawning import WITHOUT_MAIN
 
 T = TypeVar("T")
@@ -87,6 +87,18 @@ class Processes:
         except OSError as error:
             raise TunerError(_no_start(error)) from error
         return future
+
+    def check_room(self) -> None:
+        """Refuse to blame a configuration for what a full disk may have done.
+
+        Raises:
+            TunerError: The disk of the scratch folder is full.
+        """
+        if is_full(self.folder):
+            raise TunerError(
+                f"the disk of {self.folder.parent} is full, and nothing can be compiled; free some space or set "
+                "TMPDIR, and run again: what is finished is stored"
+            )
 
     def stop(self) -> None:
         """End the processes; the next call starts others."""

@@ -13,13 +13,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from tuner.cache import cache_folder
 from tuner.errors import TunerError
 
 NEW, PREFIX = "tuner-new-", "tuner-run-"
 LOCK = "in-use"
-ROOM = 64 << 20  # bytes
+ROOM, LEAST = 64 << 20, 1 << 20  # bytes free: enough, and as good as none
 REMEDY = "set TMPDIR to a folder with free space that you may write, on a file system not mounted noexec"
 
 
@@ -42,6 +43,12 @@ class Scratch:
         except OSError as error:
             raise TunerError(f"{parent} takes no short-lived files ({error.strerror or error}); {REMEDY}") from None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Remove the folder with all that is in it."""
         if self._lock < 0:
@@ -53,6 +60,15 @@ class Scratch:
     def __del__(self) -> None:
         if getattr(self, "_lock", -1) >= 0:
             self.close()
+
+
+def is_full(folder: Path) -> bool:
+    """Whether a folder has no room for what compilers write: what fails there may not be to blame."""
+    try:
+        free = os.statvfs(folder)
+    except OSError:
+        return False
+    return free.f_bavail * free.f_frsize < LEAST or (free.f_files > 0 and free.f_favail == 0)
 
 
 def roomy() -> Path:

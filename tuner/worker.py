@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner import workshop
 from tuner.compiler import MOST_KILLED
-from tuner.errors import Crashed, DeviceError, Killed, TimedOut, TunerError, Unforeseen
+from tuner.errors import Crashed, DeviceError, Killed, OutOfResources, TimedOut, TunerError, Unforeseen
 from tuner.processes import DIED, Processes, killer, stillborn
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 from tuner.results import Telemetry
@@ -32,7 +32,7 @@ MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches
 class Worker:
     """Keeper of one device's worker process.
 
-    Nothing a configuration does raises here: :meth:`evaluate` always returns a verdict.
+    Nothing a configuration does raises here, only a full disk: :meth:`evaluate` always returns a verdict.
 
     Args:
         spec: What the worker prepares.
@@ -84,7 +84,11 @@ class Worker:
         return self._processes.schedule(workshop.evaluate, self.spec, task, limit=limit)
 
     def finish(self, future: Future[Verdict]) -> Verdict:
-        """Return the verdict on a started configuration; a fault or time-out of the worker becomes the verdict."""
+        """Return the verdict on a started configuration; a fault or time-out of the worker becomes the verdict.
+
+        Raises:
+            TunerError: The disk is full: there is no verdict.
+        """
         try:
             verdict = future.result()
         except FutureTimeout as error:
@@ -99,6 +103,8 @@ class Worker:
             self.restarts += 1
         except TunerError as error:  # the bench itself could not be prepared
             verdict = Verdict(outcome=Crashed.outcome, text=str(error), lost=isinstance(error, Unforeseen))
+        if verdict.outcome in (Crashed.outcome, OutOfResources.outcome):
+            self._processes.check_room()
         if verdict.lost:
             self.replace()
         return verdict

@@ -6,7 +6,6 @@ for, so that only one of them is ever on the device.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from tuner.errors import TunerError
 from tuner.protocol import BenchSpec, Verdict
 from tuner.results import OK, Measurement, Result
 from tuner.roofline import operands_of, roof
+from tuner.scratch import Scratch
 from tuner.templates import Configuration
 from tuner.worker import Worker
 
@@ -75,7 +75,7 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         says("preparing the device: inputs and reference")
         worker = stack.enter_context(Worker(spec))
         best = fittest(found, worker.facts.environment)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")) if installed() else None
+        folder = str(stack.enter_context(Scratch()).folder) if installed() else None
         contest = _Contest(says)
         _enter_ours(contest, worker, best, asked)
         handed = worker.ask(hand_over, folder)

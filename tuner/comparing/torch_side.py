@@ -7,6 +7,7 @@ part of the time. A sample is one conv2d between two events, after a buffer as l
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.cache import cache_folder
 from tuner.comparing.rows import CHANNELS_LAST, Variant
 from tuner.errors import TunerError
 
@@ -44,6 +46,8 @@ class _Bench:
     """Everything the process keeps: data on the host, the flush buffer, and a call for each variant entered."""
 
     def __init__(self, spec: TorchSpec) -> None:
+        kept = cache_folder() / "torchinductor"  # the usual place, in TMPDIR, ends with this process
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(kept))
         import torch
 
         self.spec, self.torch = spec, torch

@@ -7,15 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from tuner.errors import TunerError, UsageError
 from tuner.profiling.target import describe
 from tuner.protocol import BenchSpec
 from tuner.render import Rendered
+from tuner.scratch import Scratch
 
 MISSING = (
     "replay --profile: ncu is not on the PATH; install NVIDIA Nsight Compute (with the CUDA toolkit, or the package "
@@ -77,8 +76,8 @@ def profile(spec: BenchSpec, rendered: Rendered) -> list[Counter]:
         TunerError: It failed, or gave no counters; with its own message.
     """
     ncu = find_ncu()
-    with tempfile.TemporaryDirectory(prefix="tuner-") as folder:
-        task = Path(folder) / "task.json"
+    with Scratch() as scratch:
+        task = scratch.folder / "task.json"
         task.write_text(describe(spec, rendered), encoding="utf-8")
         command = [
             ncu,

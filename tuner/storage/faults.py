@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from tuner.errors import StorageError
 from tuner.passwords import hidden
 
+_PAGES = 1 << 16  # bytes that may be written at a time
 _TINY = 1_000_000  # bytes free below which an input/output error is a full disk
 _RESCUE = "restore a copy, or rescue what is left: sqlite3 {path} .recover | sqlite3 rescued.db"
 _REASONS = {
@@ -35,10 +37,19 @@ def sqlite_fault(subject: str, path: Path | None, error: sqlite3.Error) -> Stora
     free = shutil.disk_usage(path.parent).free if path and path.parent.is_dir() else None
     if code == sqlite3.SQLITE_IOERR and free is not None and free < _TINY:
         code = sqlite3.SQLITE_FULL
+    if code == sqlite3.SQLITE_IOERR and path and _at_size_limit(path):
+        return StorageError(f"storage {subject} has reached the limit on a file's size; raise it with ulimit -f")
     if code not in _REASONS:
         return StorageError(f"storage {subject}: {name}: {str(error).splitlines()[0]}")
     shown = "size unknown" if free is None else f"{free / 1e6:,.1f} MB free"
     return StorageError(f"storage {subject} " + _REASONS[code].format(free=shown, path=path))
+
+
+def _at_size_limit(path: Path) -> bool:
+    """Whether the store or its journal is as large as this process may make a file, but for a few pages."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    sizes = [each.stat().st_size for each in (path, Path(f"{path}-wal")) if each.exists()]
+    return limit != resource.RLIM_INFINITY and max(sizes, default=0) + _PAGES >= limit
 
 
 @contextmanager
