@@ -8,14 +8,20 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import optuna
 import pytest
+from faulty import faulty
+from stand_in import InstantCompiler, InstantWorker
 from test_cli import SMALL, tune
+from test_faults import run
 from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_failure, toy_key, toy_ok
 
+from tuner.protocol import Heat, Task
 from tuner.results import Result
 from tuner.storage import Store, StudyHandle
+from tuner.tuning import pipeline, session
 from tuner.tuning.finals import finalists, rank
 from tuner.tuning.unheld import unheld
 from tuner.worker import Worker
@@ -169,6 +175,39 @@ def test_what_does_not_hold_is_said_with_both_times() -> None:
     assert unheld(before, (held,), held, lambda result: 17) == [
         "finals: trial 17 won with 6 ms, where the search had measured 5"
     ]
+
+
+class Steady(InstantWorker):
+    """Configurations take a second each, or as long as they are told in the finals; none: there was no time for it."""
+
+    finals_of: ClassVar[dict[int, float]] = {}
+
+    def seconds_of(self, source: str) -> float:
+        return 1.0
+
+    def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
+        told = [
+            [self.finals_of.get(each) for each in self.finals_of if f"THREADS {each}\n" in task.rendered.source]
+            for task in tasks
+        ]
+        return [(each[0],) * heat.most if each and each[0] else () for each in told]
+
+
+@pytest.mark.parametrize(("seconds", "winner"), [(1000.0, 8), (None, 64)])
+def test_winner_that_could_not_be_measured_in_time_is_not_deposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None, winner: int
+) -> None:
+    monkeypatch.setattr(pipeline, "Compiler", InstantCompiler)
+    monkeypatch.setattr(session, "Worker", lambda *_: Steady())
+    template = faulty("none", threads=(8, 64))
+    monkeypatch.setattr(Steady, "finals_of", {8: 1.0, 64: 2.0})
+    first = run(tmp_path, template).winner
+    assert first is not None
+    assert first.configuration.as_dict()["THREADS"] == 8
+    monkeypatch.setattr(Steady, "finals_of", {8: 0.0, 64: 0.5})
+    second = run(tmp_path, template, seconds=seconds).winner
+    assert second is not None
+    assert second.configuration.as_dict()["THREADS"] == winner
 
 
 # What the commands say

@@ -12,7 +12,7 @@ from tuner.protocol import Heat
 from tuner.results import Result
 from tuner.tuning.finals import FEW_ROUNDS, FINALISTS, LONGER, NOISY
 
-CLOSING = 1.0  # seconds: the note, the report, and the processes' end
+CLOSING = 1.5  # seconds: the note, the report, and the processes' end
 FIXED = 0.3  # seconds of a heat, however short its launches
 HEATS = 2  # that the search leaves room for
 EVERY = 1.0  # seconds between looks at what the finals will take

@@ -60,23 +60,28 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
     if chosen and noise_of(chosen) > NOISY:
         _longer(run, chosen, finals)
     run.writer.flush()
-    champion = _elect(run, finals)
+    late = best in finals.absent - finals.before.keys() and run.options.seconds is not None
+    champion = _elect(run, finals, defended=late)
     run.costs.finals = time.monotonic() - started
     return _standings(run, champion, finals.tied)
 
 
-def _elect(run: Run, finals: _Finals) -> Champion | None:
-    """Let the store know who won, and say who did not hold; return the winner as every command names it."""
+def _elect(run: Run, finals: _Finals, defended: bool) -> Champion | None:
+    """Let the store know who won, and say who did not hold; return the winner as every command names it.
+
+    Args:
+        defended: The winner so far could not be measured in time: nothing that was not measured beside it deposes it.
+    """
     entered = [run.ledger.results[key] for key in finals.before]
     end = rank(
         [each for each in entered if each.may_win],
         lambda result: complexity(run.space.template(result.configuration.template), result),
     )
     finals.tied = end.tied
-    if end.ranking:
+    if end.ranking and not defended:
         run.handle.set_winner(end.ranking[0].configuration)
     numbers = {each.configuration.key: run.handle.trial_number(each.configuration) or 0 for each in entered}
-    winner = end.ranking[0] if end.ranking else None
+    winner = end.ranking[0] if end.ranking and not defended else None
     lines = unheld(finals.before, entered, winner, lambda result: numbers[result.configuration.key])
     run.finals = (*lines, *_noise(run, winner, finals.seen))
     return run.handle.champion()
