@@ -78,6 +78,7 @@ def test_plain_cuda_kernel_is_told_on_a_cpu_where_it_runs(tmp_path):
         SOURCE.replace("int B, int C, int H, int W, int M, int K", "SIZES"),
         "#ifdef __CUDACC__\ntemplate <int N> struct A;\n#endif\n" + SOURCE,
         "/* template <int> */ // std::x\n" + SOURCE,
+        "#define __shared__ __local\n" + SOURCE.replace("float sum", "__shared__ float t[9];\n    float sum"),
     ],
 )
 def test_source_that_may_work_is_left_to_the_compiler(tmp_path, source):

@@ -22,7 +22,10 @@ _CUDA_ONLY = (
     (re.compile(r"\bextern\s+\"C\""), 'extern "C"; leave it out'),
     (re.compile(r"\b__shared__\b"), "__shared__; write SHARED_MEMORY(float, name, count)"),
     (re.compile(r"\b__constant__\b"), "__constant__; write WEIGHTS_IN_CONSTANT(count) and CONSTANT_WEIGHTS(w)"),
-    (re.compile(r"#\s*include\s*<"), "a header of CUDA or C++; leave it out"),
+    (
+        re.compile(r"#\s*include\s*<(?:cuda|mma|cooperative|cub|thrust|c?std|c?math|type_traits|utility)"),
+        "a header of CUDA or C++; leave it out",
+    ),
     (re.compile(r"\b__shfl\w*|\b__ballot\w*|\bwmma\b|\basm\b"), "words of a warp that OpenCL lacks"),
 )
 _BOTH = re.compile(r"__OPENCL_VERSION__|__CUDACC__|__CUDA_ARCH__|__OPENCL_C_VERSION__")
@@ -98,7 +101,8 @@ def _check_plain_cuda(template: KernelTemplate, code: str, at: int, arguments: l
     """Say what to write instead of what only CUDA knows."""
     where, why = "", ""
     for pattern, what in _CUDA_ONLY:
-        if match := pattern.search(code):
+        match = pattern.search(code)
+        if match and not re.search(rf"#\s*define\s+{re.escape(match[0])}", code):  # a word of the template's own, then
             where, why = place(template.source, match.start()), f"this is {what}"
             break
     else:
