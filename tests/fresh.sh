@@ -70,13 +70,14 @@ files() {
 
 # What a machine that has started up has.
 mounted() {
-    mount -t proc proc "$root/proc" && mount -t tmpfs tmpfs "$root/dev" && mkdir "$root/dev/shm" || return
+    mount -t proc proc "$root/proc" && mount -t tmpfs -o mode=755 tmpfs "$root/dev" && mkdir "$root/dev/shm" || return
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
     for name in null zero full random urandom tty; do
         touch "$root/dev/$name"
         mount --bind "/dev/$name" "$root/dev/$name"
     done
     ln -s /proc/self/fd "$root/dev/fd"
+    for name in stdin:0 stdout:1 stderr:2; do ln -s "/proc/self/fd/${name#*:}" "$root/dev/${name%:*}"; done
     # Files and folders that pip's settings name, in the same place.
     pip_settings | grep -oE '(file://)?(/[A-Za-z0-9._-]+)+' | sort -u | while read -r path; do
         case $path in file://*) path=$(dirname "${path#file://}") ;; esac
