@@ -21,7 +21,7 @@ from tuner.protocol import Heat
 from tuner.results import Costs, Result
 from tuner.storage import Store
 from tuner.tuning import Report, RunOptions, tune
-from tuner.tuning.budget import CLOSING, Budget, SearchClock, fitting, heat_seconds, sample_seconds
+from tuner.tuning.budget import CLOSING, Budget, SearchClock, fitting, heat_seconds, longer, sample_seconds
 
 
 def timed(number: int, median: float, sample: float = 0.02, check: float = 0.1) -> Result:
@@ -53,6 +53,7 @@ def test_search_leaves_time_for_the_finals_but_no_more_than_a_third() -> None:
     assert begun(None, 1e6).left == math.inf
     assert begun(90.0, 0.0).kept(FIVE) == pytest.approx(2 * heat_seconds(FIVE, Heat()))
     assert begun(90.0, 0.0).kept([timed(n, 1.0) for n in range(5)]) == pytest.approx(30.0)
+    assert longer(4.0) == Heat(fewest=3, most=90, seconds=4.0, limit=4.0)
     assert begun(90.0, 0.0).kept(FIVE, suspects=2) == pytest.approx(2 * heat_seconds(FIVE, Heat()) + 10.0)
     assert begun(40.0, 10.0).left == pytest.approx(30.0 - CLOSING, abs=5.0)
 

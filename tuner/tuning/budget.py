@@ -48,7 +48,7 @@ class Budget:
             return 0.0
         best = heapq.nsmallest(FINALISTS, (each for each in results if each.ok), key=lambda each: each.seconds)
         noisy = bool(best and best[0].measurement and best[0].measurement.spread > NOISY)
-        finals = HEATS * heat_seconds(best, Heat()) + noisy * LONGER * Heat().seconds
+        finals = HEATS * heat_seconds(best, Heat()) + noisy * heat_seconds(best, longer(math.inf))
         return min(finals, MOST_KEPT * self.seconds) + min(suspects * SUSPECT_SECONDS, self.seconds / 5)
 
 
@@ -75,6 +75,13 @@ class SearchClock:
         self._suspects = max(0, self._suspects - 1)
         self._kept = self._budget.kept(results, self._suspects)
         return self._budget.left - self._kept >= TRIAL_SECONDS
+
+
+def longer(left: float) -> Heat:
+    """Return a heat for noisy finalists, as long as ``left`` seconds allow."""
+    usual = Heat()
+    seconds = min(left, LONGER * usual.seconds)
+    return Heat(fewest=FEW_ROUNDS, most=LONGER * usual.most, seconds=seconds, limit=left)
 
 
 def heat_seconds(entering: Sequence[Result], heat: Heat) -> float:

@@ -13,9 +13,9 @@ from tuner.compiler import MOST_KILLED
 from tuner.errors import Killed, Rejected
 from tuner.protocol import Heat, Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
-from tuner.tuning.budget import fitting, heat_seconds
+from tuner.tuning.budget import fitting, heat_seconds, longer
 from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
-from tuner.tuning.finals import FEW_ROUNDS, FINALISTS, LONGER, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
+from tuner.tuning.finals import FINALISTS, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
 from tuner.tuning.progress import Standing
 from tuner.tuning.unheld import unheld
 
@@ -112,9 +112,8 @@ def _standings(run: Run, champion: Champion | None, tied: frozenset[str]) -> tup
 def _longer(run: Run, chosen: Sequence[Result], finals: _Finals) -> None:
     """Measure the same once more with more rounds, as far as the time allows: the noise is high."""
     chosen, left = [each for each in chosen if each.ok], run.time_for_finals
-    longer = Heat(fewest=FEW_ROUNDS, most=LONGER * Heat().most, seconds=min(left, LONGER * Heat().seconds), limit=left)
     if chosen and heat_seconds(chosen, Heat()) <= left:
-        _heat(run, chosen, longer, finals)
+        _heat(run, chosen, longer(left), finals)
 
 
 def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bool:
