@@ -43,7 +43,8 @@ def capability_of(arch: str) -> int:
 
 def names_for(arch: str) -> list[str]:
     """Return the templates that this generation has; warpgroups multiply on sm_90a alone."""
-    return [name for name in NAMES if name != "warpgroup" or arch == "sm_90a"]
+    names = [name for name in NAMES if CUDA in TEMPLATES[name].dialects]
+    return [name for name in names if name != "warpgroup" or arch == "sm_90a"]
 
 
 def may_spill(configuration: Configuration) -> bool:
