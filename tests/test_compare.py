@@ -13,7 +13,7 @@ import pytest
 
 from tuner.charts import Bar, bar_lines, bar_svg, write_png
 from tuner.cli import _run
-from tuner.comparing import CompareOptions, compare
+from tuner.comparing import CompareOptions, compare, rounds
 from tuner.comparing.finding import best_found
 from tuner.comparing.rounds import Entrant, ratio, run_rounds
 from tuner.comparing.rows import CHANNELS_LAST, Row, Variant, variants
@@ -147,6 +147,13 @@ def test_rounds_take_each_contender_once_and_rotate_who_begins():
     against = ratio(a, c)
     assert against is not None
     assert (against.median, against.interval) == (4.0, (4.0, 4.0))
+
+
+def test_each_sample_waits_until_the_last_ones_threads_sleep(monkeypatch):
+    done = []
+    monkeypatch.setattr(rounds.time, "sleep", done.append)
+    run_rounds([Entrant(name="a", sample=lambda: done.append("sample") or 1.0)], rounds=range(2, 3), seconds=60.0)
+    assert done == [rounds.REST, "sample", rounds.REST, "sample"]
 
 
 def test_rounds_end_after_their_time_but_not_before_the_fewest():

@@ -10,6 +10,7 @@ from tuner.errors import TunerError
 from tuner.results import Measurement
 
 ROUNDS = range(9, 41)  # fewest and most
+REST = 0.05  # seconds before each sample: threads that worked on a CPU spin a while before they sleep
 SECONDS = 20.0  # no new round begins after this, once there are the fewest
 
 
@@ -36,6 +37,7 @@ def run_rounds(entrants: Sequence[Entrant], rounds: range = ROUNDS, seconds: flo
 def _take(entrant: Entrant) -> None:
     if entrant.failure:
         return
+    time.sleep(REST)
     try:
         entrant.samples.append(entrant.sample())
     except TunerError as error:
