@@ -14,7 +14,6 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from tuner.errors import StorageError
 from tuner.passwords import hidden
 
-_PAGES = 1 << 16  # bytes that may be written at a time
 _TINY = 1_000_000  # bytes free below which an input/output error is a full disk
 _RESCUE = "restore a copy, or rescue what is left: sqlite3 {path} .recover | sqlite3 rescued.db"
 _REASONS = {
@@ -37,7 +36,7 @@ def sqlite_fault(subject: str, path: Path | None, error: sqlite3.Error) -> Stora
     free = shutil.disk_usage(path.parent).free if path and path.parent.is_dir() else None
     if code == sqlite3.SQLITE_IOERR and free is not None and free < _TINY:
         code = sqlite3.SQLITE_FULL
-    if code == sqlite3.SQLITE_IOERR and path and _at_size_limit(path):
+    if name == "SQLITE_IOERR_WRITE" and _is_limited():
         return StorageError(f"storage {subject} has reached the limit on a file's size; raise it with ulimit -f")
     if code not in _REASONS:
         return StorageError(f"storage {subject}: {name}: {str(error).splitlines()[0]}")
@@ -45,11 +44,9 @@ def sqlite_fault(subject: str, path: Path | None, error: sqlite3.Error) -> Stora
     return StorageError(f"storage {subject} " + _REASONS[code].format(free=shown, path=path))
 
 
-def _at_size_limit(path: Path) -> bool:
-    """Whether the store or its journal is as large as this process may make a file, but for a few pages."""
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    sizes = [each.stat().st_size for each in (path, Path(f"{path}-wal")) if each.exists()]
-    return limit != resource.RLIM_INFINITY and max(sizes, default=0) + _PAGES >= limit
+def _is_limited() -> bool:
+    """Whether this process may not make a file of any size: then that, not the disk, refuses a write."""
+    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 @contextmanager
