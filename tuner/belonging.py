@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass
 from multiprocessing.util import Finalize
 
+from tuner import stages
 from tuner.cache import cache_folder
 
 PR_SET_PDEATHSIG = 1
@@ -49,6 +50,7 @@ def begin(setting: Setting) -> None:
     os.environ["TUNER_CACHE_DIR"] = str(cache_folder())  # which may depend on TMPDIR
     own = tempfile.mkdtemp(prefix="process-", dir=setting.scratch)
     os.environ["POCL_CACHE_DIR"] = os.environ["TMPDIR"] = tempfile.tempdir = own
+    os.environ[stages.VARIABLE] = f"{setting.scratch}/{stages.NAME}"
     os.nice(setting.nice)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tuner import stages
 from tuner.bench import Bench, confirm_reference
 from tuner.dataset import load_test_split
 from tuner.devices import Array, Buffer
@@ -57,6 +58,7 @@ def network_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
         DeviceError: The device's reference is wrong.
     """
     layer, device = bench.layer, bench.device
+    stages.enter("images and weights")
     dataset = load_test_split(spec.data)
     w = layer_weights(layer)
     before = stage_before(layer)
@@ -72,6 +74,7 @@ def network_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
         sides = np.int32(fed.H_out), np.int32(fed.W_out)
         bench.run("activate_and_pool", _count(layer), y_before, x, planes, *sides, *flags)
         device.synchronize()
+    stages.enter("the reference's output, and the same by NumPy")
     inputs = _inputs(bench, layer, x, w, spec.precision)
     inputs = replace(inputs, digest=hashlib.sha256(dataset.digest.encode() + w.tobytes()).hexdigest())
     confirm_reference(bench, inputs.x, w, inputs.expected, inputs.tolerance)

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tuner import workshop
+from tuner import stages, workshop
 from tuner.compiler import MOST_KILLED
 from tuner.errors import Crashed, DeviceError, Killed, OutOfResources, TimedOut, TunerError, Unforeseen
 from tuner.processes import DIED, Processes, killer, stillborn
@@ -37,15 +37,21 @@ class Worker:
     Args:
         spec: What the worker prepares.
         trial_timeout: Limit of a whole trial in seconds; None for the protocol's rule.
+        tell: Told what the worker is busy with while it prepares.
     """
 
-    def __init__(self, spec: BenchSpec, trial_timeout: float | None = None) -> None:
+    def __init__(
+        self, spec: BenchSpec, trial_timeout: float | None = None, tell: Callable[[str], None] | None = None
+    ) -> None:
         self.spec, self.trial_timeout = spec, trial_timeout
         self.restarts = 0
         self._processes = Processes(1, log="worker.log")
         self._log = self._processes.folder / "worker.log"
         try:
-            self.facts: BenchFacts = self._call(workshop.facts, spec, limit=PREPARE_SECONDS)
+            preparing = self._processes.schedule(workshop.facts, spec, limit=PREPARE_SECONDS)
+            if tell:
+                stages.follow(preparing, self._processes.folder, tell)
+            self.facts: BenchFacts = preparing.result()
         except DIED as error:
             raise DeviceError(f"device {spec.device}: {self._obituary(error)}".replace("\n", "; ")) from None
         except Unforeseen as error:

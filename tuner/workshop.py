@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tuner import stages
 from tuner.border import ours
 from tuner.errors import Crashed, Rejected, TimedOut, Unforeseen, WrongResult
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
@@ -29,10 +30,13 @@ class Workshop:
         from tuner.inputs import network_inputs, random_inputs
 
         self.spec = spec
+        stages.enter("opening the device")
         self.device = open_device(spec.device)
         self.bench = Bench(self.device, spec.layer)
         self.inputs = network_inputs(self.bench, spec)
+        stages.enter("second inputs and weights")
         self.second = random_inputs(self.bench, spec)
+        stages.enter("timing the reference")
         seconds = statistics.median(self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3))
         self.canary_layer = spec.layer.with_batch(self._canary_images())
         self.facts = BenchFacts(
@@ -69,6 +73,7 @@ def facts(spec: BenchSpec) -> BenchFacts:
     from tuner.ceilings import with_ceilings
 
     shop = prepared(spec)
+    stages.enter("the device's ceilings: memory and arithmetic peaks")
     return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
 
 

@@ -13,7 +13,9 @@ from tuner.cli import catalogue, compare, completion, inspect, managing, results
 from tuner.cli.failing import cannot_be_written, debugged, line_of, output_is_gone, silence
 from tuner.cli.pipes import outlet
 from tuner.cli.signals import INTERRUPTED, like_ctrl_c
+from tuner.cli.text import coloured
 from tuner.errors import TunerError, UsageError
+from tuner.passwords import hidden
 
 
 class _Commands(click.Group):
@@ -126,6 +128,7 @@ def _unforeseen(error: Exception | SystemExit) -> int:
 
 
 def _fail(message: str, code: int) -> int:
+    said = f"tune: {hidden(message)}"
     with suppress(OSError):  # there may be no one to tell
-        click.echo(f"tune: {message}", err=True)
+        click.echo(click.style(said, fg="red") if coloured(sys.stderr) else said, err=True)
     return code

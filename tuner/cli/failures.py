@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from tuner.cli.text import echo_wrapped, plural
+from tuner.cli.text import coloured, echo_wrapped, plural
 from tuner.results import Result
 
 MOST = 6  # kinds told; the others are in the store
@@ -50,7 +51,8 @@ def print_failures(failed: Sequence[Result]) -> None:
     if not failed:
         return
     kinds = kinds_of(failed)
-    click.echo(f"\n{plural(len(failed), 'trial')} failed")
+    line = f"{plural(len(failed), 'trial')} failed"
+    click.echo("\n" + (click.style(line, fg="red") if coloured(sys.stdout) else line))
     for kind in kinds[:MOST]:
         echo_wrapped(f"  {kind}", indent=4)
     if rest := kinds[MOST:]:

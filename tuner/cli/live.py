@@ -1,12 +1,14 @@
-"""What a run shows while it works: a live bar on a terminal, plain lines in a pipe."""
+"""What a run shows while it works: a live bar on a terminal, one rewritten line in a notebook, lines in a pipe."""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -14,7 +16,13 @@ from tuner.cli.text import gigaflops, milliseconds, percent, times
 from tuner.results import Result
 from tuner.tuning.progress import Observer, Progress
 
+if TYPE_CHECKING:
+    from rich.console import Group
+
 PLAIN_EVERY = 10.0  # seconds
+NOTEBOOK_EVERY = 0.3
+LINE = 100  # columns of a notebook's line
+BAR = 24  # columns
 
 
 def headline(progress: Progress) -> str:
@@ -30,8 +38,41 @@ def headline(progress: Progress) -> str:
 
 def failures(progress: Progress) -> str:
     """Return the failures by kind, or nothing."""
-    bad = {kind: count for kind, count in progress.outcomes.items() if kind != "ok"}
+    bad = {kind: count for kind, count in progress.outcomes.items() if kind != "ok" and count}
     return ", ".join(f"{count} {kind}" for kind, count in sorted(bad.items()))
+
+
+def counts(progress: Progress, elapsed: float) -> str:
+    """Return how far a run is: seconds, trials and how many a second, what is compiled just now, what failed."""
+    searching = elapsed - progress.begun
+    parts = (
+        f"{elapsed:.0f} of {progress.seconds:.0f} s" if progress.seconds else f"{elapsed:.0f} s",
+        f"{progress.done:,} of {progress.trials:,} trials" if progress.trials else f"{progress.done:,} trials",
+        f"{progress.done / searching:.1f} a second" if progress.done and searching > 0 else "",
+        f"{progress.compiling} compiling" if progress.compiling else "",
+        failures(progress),
+    )
+    return ", ".join(filter(None, parts))
+
+
+def share_done(progress: Progress, elapsed: float) -> float:
+    """Return how much of a run's budget is spent, at most 1."""
+    spent = progress.done / progress.trials if progress.trials else 0.0
+    return min(1.0, max(spent, elapsed / progress.seconds if progress.seconds else 0.0))
+
+
+class Watch:
+    """A run's clock, which goes on between trials."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def set(self, elapsed: float) -> None:
+        self._began = time.monotonic() - elapsed
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self._began
 
 
 class PlainObserver(Observer):
@@ -63,33 +104,51 @@ class PlainObserver(Observer):
 
 
 class LiveObserver(Observer):
-    """Two lines that stay at the bottom: the best so far, and a bar with trials, time and failures."""
+    """Lines that stay at the bottom and move: the best so far, a bar, and what the run is busy with."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        from rich.console import Console, Group
+        from rich.console import Console
         from rich.live import Live
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as Bar
-        from rich.text import Text
+        from rich.spinner import Spinner
 
-        self._headline = Text("preparing the device: inputs, reference, ceilings", no_wrap=True)
-        self._bar = Bar(BarColumn(bar_width=24), TextColumn("{task.description}"))
-        self._task = self._bar.add_task("", total=1.0)
+        self._watch, self._progress, self._doing = Watch(), None, "starting"
+        self._spinner = Spinner("dots")
         self._live = Live(
-            Group(self._headline, self._bar), console=Console(highlight=False, stderr=stderr), transient=True
+            console=Console(highlight=False, stderr=stderr),
+            transient=True,
+            get_renderable=self._lines,
+            refresh_per_second=8,
         )
 
+    _progress: Progress | None
+
     def says(self, line: str) -> None:
-        self._live.console.print(line, soft_wrap=True, markup=False)
+        self._live.console.print(line, markup=False)
+
+    def doing(self, what: str) -> None:
+        self._doing = what
 
     def trial(self, result: Result, progress: Progress) -> None:
-        done = progress.done / progress.trials if progress.trials else 0.0
-        if progress.seconds:
-            done = max(done, progress.elapsed / progress.seconds)
-        bad = failures(progress)
-        self._headline.plain = headline(progress)
-        news = f"{progress.done} trials, {progress.elapsed:.0f} s{bad and ', ' + bad}"
-        self._bar.update(self._task, completed=min(done, 1.0), description=news)
+        self._watch.set(progress.elapsed)
+        self._progress, self._doing = progress, ""
+
+    def _lines(self) -> Group:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        progress, elapsed, lines = self._progress, self._watch.elapsed, list[Any]()
+        if progress is not None:
+            bar = Table.grid(padding=(0, 1))
+            done = ProgressBar(total=1.0, completed=share_done(progress, elapsed), width=BAR)
+            bar.add_row(done, Text(counts(progress, elapsed)))
+            lines += [Text(headline(progress), style="bold green" if progress.best else ""), bar]
+        if self._doing:
+            stage = "" if progress else "preparing: "
+            self._spinner.update(text=Text(f"{stage}{self._doing}" + ("" if progress else f", {elapsed:.0f} s")))
+            lines.append(self._spinner)
+        return Group(*lines)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -99,16 +158,68 @@ class LiveObserver(Observer):
         self._live.stop()
 
 
-def observer(*, quiet: bool) -> PlainObserver | LiveObserver:
-    """Return the observer for this output: live on a terminal, lines in a pipe, silent on stdout for JSON."""
-    return PlainObserver(quiet=quiet) if quiet or not sys.stdout.isatty() else LiveObserver()
+class NotebookObserver(Observer):
+    """One line that is rewritten in place: a notebook keeps every other one."""
+
+    def __init__(self) -> None:
+        self._watch, self._shown = Watch(), float("-inf")
+
+    def says(self, line: str) -> None:
+        self._write("")
+        click.echo(line)
+
+    def doing(self, what: str) -> None:
+        self._write(f"{what} ...")
+
+    def trial(self, result: Result, progress: Progress) -> None:
+        self._watch.set(progress.elapsed)
+        if progress.elapsed - self._shown >= NOTEBOOK_EVERY:
+            self._shown = progress.elapsed
+            self._write(f"{headline(progress)}; {counts(progress, progress.elapsed)}")
+
+    def _write(self, line: str) -> None:
+        click.echo(f"\r{line[:LINE]:<{LINE}}\r{line[:LINE]}", nl=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._write("")
+
+
+def in_notebook() -> bool:
+    """Tell whether output goes to a notebook's cell: of this process's own kernel, or of the one that started it."""
+    asked = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = asked() if asked else None
+    return type(shell).__name__ == "ZMQInteractiveShell" or "JPY_PARENT_PID" in os.environ
+
+
+def observer(*, to_stderr: bool) -> PlainObserver | LiveObserver | NotebookObserver:
+    """Return the observer for this output; with ``to_stderr``, for JSON, news alone and those beside it."""
+    if to_stderr:
+        return PlainObserver(quiet=True)
+    if in_notebook():
+        return NotebookObserver()
+    return LiveObserver() if sys.stdout.isatty() else PlainObserver()
+
+
+class Silent(Observer):
+    """Shows nothing, for ``--quiet``."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        return
 
 
 @contextmanager
 def watching() -> Iterator[Observer]:
-    """Watch a run that Python called: live on a terminal, beside what the program itself prints; else silent."""
-    if not sys.stderr.isatty():
-        yield Observer()
-        return
-    with LiveObserver(stderr=True) as watcher:
+    """Watch a run that Python called: in a notebook, or live on a terminal beside what the program prints; else not."""
+    chosen: AbstractContextManager[Observer] = Silent()
+    if in_notebook():
+        chosen = NotebookObserver()
+    elif sys.stderr.isatty():
+        chosen = LiveObserver(stderr=True)
+    with chosen as watcher:
         yield watcher

@@ -43,6 +43,7 @@ storage = click.option(
     metavar="URL",
     help="Where studies are kept: path or URL.",
 )
+quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress; print the result alone.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
 explain = click.option("--explain", is_flag=True, help="Say which parameters matter, and how well a model predicts.")
 device = click.option(

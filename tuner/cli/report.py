@@ -34,7 +34,7 @@ def print_report(report: Report, asked: RunOptions) -> None:
     for line in foreseen_lines(report.foreseen, report.winner):
         echo_wrapped(line)
     for line in report.health:
-        click.echo(line)
+        echo_wrapped(line)
     echo_wrapped(costs_line(report.costs, progress.done))
     _print_next(report, asked)
 
@@ -56,7 +56,7 @@ def _print_best(report: Report) -> None:
     tied = [standing for standing in report.best if standing.tied and standing.result is not winner]
     if tied and report.winner:
         first = "the fastest median" if noise_of([winner]) > NOISY else "the simplest configuration"
-        click.echo(f"tie: {plural(len(tied), 'other')} within the noise; {first} is named first")
+        echo_wrapped(f"tie: {plural(len(tied), 'other')} within the noise; {first} is named first")
     for line in filter(None, (legend([row[0] for row in rows]), *report.finals)):
         echo_wrapped(line)
     if not report.winner:
@@ -66,7 +66,7 @@ def _print_best(report: Report) -> None:
     echo_wrapped(f"{winner.configuration.template}: {given}")
     if winner.max_error is not None:
         allowed = f", allowed {report.tolerance:.2g}" if report.tolerance else ""
-        click.echo(f"largest error {winner.max_error:.2g}{allowed}, checked on {progress.layer.y_size:,} elements")
+        echo_wrapped(f"largest error {winner.max_error:.2g}{allowed}, checked on {progress.layer.y_size:,} elements")
     if report.agreement:
         echo_wrapped(str(report.agreement))
     if line := floor_line(progress, winner):

@@ -85,12 +85,13 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
 
     machine = handle.environment
     click.echo(f"{handle.name}: {progress.layer.describe()}")
-    click.echo(f"{machine.model}, {machine.driver}")
+    echo_wrapped(f"{machine.model}, {machine.driver}")
     for name, file in handle.key.sources:
         if file:
             click.echo(f"template {name}: {file}")
     counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
-    click.echo(f"{len(results)} trials: {counts or 'none yet'}\n")
+    echo_wrapped(f"{len(results)} trials: {counts or 'none yet'}")
+    click.echo()
     champion = handle.champion()
     won = champion.trial if champion else None
     ranked = sorted((number != won, each.seconds, number, each) for number, each in results.items() if each.ok)[:top]
@@ -104,7 +105,7 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     ]
     table("best trials" if champion else "fastest trials", COLUMNS, rows, left=("template",))
     if line := legend([row[0] for row in rows]):
-        click.echo(line)
+        echo_wrapped(line)
     if champion:
         best = champion.result
         click.echo(f"\nwinner: trial {won}, verified on second inputs and ragged batches:")
@@ -115,20 +116,20 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     else:
         echo_wrapped(f"\n{no_winner(handle)}")
     for line in warnings(results.values()):
-        click.echo(line)
+        echo_wrapped(line)
 
 
 def _show_conditions(result: Result) -> None:
-    from tuner.cli.text import milliseconds
+    from tuner.cli.text import echo_wrapped, milliseconds
     from tuner.conditions import describe
 
     if result.measurement is None:
         return
     canary, ratio = result.measurement.canary, result.measurement.ratio
     if canary and ratio:
-        click.echo(f"{ratio:.4g} times the canary, the reference kernel on a few images ({milliseconds(canary)} ms)")
+        echo_wrapped(f"{ratio:.4g} times the canary, the reference kernel on a few images ({milliseconds(canary)} ms)")
     if state := describe(result.measurement.telemetry):
-        click.echo(f"measured at {state}")
+        echo_wrapped(f"measured at {state}")
 
 
 def _show_failures(handle: StudyHandle, results: dict[int, Result]) -> None:
@@ -160,7 +161,7 @@ def best(study: str, storage: str, as_json: bool) -> None:
     if as_json:
         print_json({"study": handle.name, "trial": champion.trial, **result_json(found, progress)})
         return
-    click.echo(f"{handle.name}: trial {champion.trial}, {milliseconds(found.seconds)} ms +- {spread(found)}")
+    echo_wrapped(f"{handle.name}: trial {champion.trial}, {milliseconds(found.seconds)} ms +- {spread(found)}")
     echo_wrapped(str(found.configuration))
     _show_conditions(found)
 
@@ -176,15 +177,15 @@ def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
 
     Without -o it becomes studies/LAYER_best.h.
     """
-    from tuner.cli.text import milliseconds
+    from tuner.cli.text import echo_wrapped, milliseconds
     from tuner.exporting import export_best
 
     done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]), split=split)
     now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
     then = milliseconds(done.result.seconds)
-    click.echo(f"trial {done.trial}: measured {then} ms, run once more: verified, {now} ms")
+    echo_wrapped(f"trial {done.trial}: measured {then} ms, run once more: verified, {now} ms")
     if done.change:
-        click.echo(done.change)
+        echo_wrapped(done.change)
     click.echo(f"wrote {done.path}" + (f" and {done.path.with_suffix('.cu')}" if split else ""))
 
 

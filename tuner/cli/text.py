@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -52,16 +54,30 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False)
 
 
+def width() -> int:
+    """Return the columns of the terminal; 80 where there is none."""
+    import shutil
+
+    return max(30, shutil.get_terminal_size().columns) if sys.stdout is not None and sys.stdout.isatty() else 80
+
+
+def coloured(stream: TextIO | None) -> bool:
+    """Tell whether a stream shows colours, and that neither NO_COLOR nor TERM asks for none."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and stream is not None and stream.isatty()
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> None:
-    """Print a table; columns named in ``left`` are aligned left, the others right."""
+    """Print a table; columns named in ``left`` are aligned left, the others right; the winner's row is green."""
     from rich import box
     from rich.table import Table
 
-    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    gaps = (0, 1) if width() >= 80 else (0, 0)
+    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=gaps)
     for name in columns:
         grid.add_column(name, justify="left" if name in left else "right", overflow="fold", no_wrap=name not in left)
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*row, style="green" if row and row[0].startswith("*") else "")
     console().print(grid)
 
 
@@ -70,11 +86,11 @@ def print_json(value: Any) -> None:
 
 
 def echo_wrapped(text: str, indent: int = 2) -> None:
-    """Print a paragraph, 80 columns wide, its further lines indented; words are never broken."""
+    """Print a paragraph as wide as the terminal, its further lines indented; words are never broken."""
     import textwrap
 
     further = " " * indent
-    click.echo(textwrap.fill(text, 80, subsequent_indent=further, break_long_words=False, break_on_hyphens=False))
+    click.echo(textwrap.fill(text, width(), subsequent_indent=further, break_long_words=False, break_on_hyphens=False))
 
 
 def plural(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import naming, options
+from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.tuning import RunOptions
@@ -48,11 +49,12 @@ INTERRUPTED = 130
 @click.option("--compile-timeout", type=options.duration, metavar="60s", help="Limit of one compilation.")
 @click.option("--warm-l2", is_flag=True, help="Do not flush the cache between launches.")
 @options.explain
+@options.quiet
 @options.as_json
 def run(**given: Any) -> int:
     """Tune a layer: search, check, time, and name the fastest correct configuration.
 
-    LAYER is conv2, fa18/conv2 or any that `tune layers` lists, or sizes: C=8,H=32,W=48,M=32,K=3.
+    LAYER is conv2, fa18/conv2 or any that `tune layers` lists, sizes: C=8,H=32,W=48,M=32,K=3, or a study to go on with.
 
     Without --trials and --time it stops by itself (--stop auto), after a minute and a half at most. Run
     it again to go on, unless it said that the search is over: --stop off or --trials goes on then. Nothing is measured
@@ -60,19 +62,21 @@ def run(**given: Any) -> int:
     """
     started = time.monotonic()  # before the imports, which take a second or more
     from tuner.cli.explain import explain_study, explanation_part, print_explanation
-    from tuner.cli.live import observer
+    from tuner.cli.live import Silent, observer
     from tuner.cli.report import print_ending, print_report
     from tuner.cli.report_json import report_json
     from tuner.cli.text import print_json
     from tuner.tuning import tune
 
     asked = _run_options(given)
-    with observer(quiet=given["as_json"]) as watcher:
+    with Silent() if given["quiet"] else observer(to_stderr=given["as_json"]) as watcher:
         watcher.says(_first_line(asked, given["device"]))
         report = tune(asked, watcher, started)
     explained = explain_study(report.progress.study, asked.storage) if given["explain"] else None
     if given["as_json"]:
         print_json(report_json(report) | explanation_part(explained))
+    elif given["quiet"]:
+        click.echo(str(report))
     else:
         print_report(report, asked)
         if explained:
@@ -82,6 +86,30 @@ def run(**given: Any) -> int:
     return INTERRUPTED if report.reason == "interrupted" else 0 if report.best else 1
 
 
+def _of_study(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what is asked for where a study is named, not a layer: that study, but for what is given beside it."""
+    from tuner.layers import is_layer
+    from tuner.storage import Store
+    from tuner.storage.location import find_location
+
+    path = find_location(given["storage"]).path
+    if is_layer(given["layer"]) or (path and not path.exists()):
+        return given
+    try:
+        with Store.open(given["storage"], create=False) as store:
+            handle = store.find_study(given["layer"])
+    except UsageError:
+        return given  # then it is a layer that there is not
+    usual = {
+        "device": handle.environment.device,
+        "precision": handle.key.precision,
+        "templates": tuple(path or name for name, path in handle.key.sources),
+    }
+    source = click.get_current_context().get_parameter_source
+    told = {name: value for name, value in usual.items() if source(name) is click.core.ParameterSource.DEFAULT}
+    return {**given, **told, "layer": handle.layer}
+
+
 def _run_options(given: dict[str, Any]) -> RunOptions:
     from tuner.protocol import Protocol
     from tuner.restriction import Restriction
@@ -89,6 +117,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     from tuner.tuning.asking import asked_device, asked_layer, asked_precision, asked_sampler
     from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF, RunOptions
 
+    given = _of_study(given)
     sampler = asked_sampler(given["sampler"])
     templates = options.chosen_templates(given["templates"])
     device = asked_device(given["device"])

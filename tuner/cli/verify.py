@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,17 +11,19 @@ from typing import TYPE_CHECKING
 import click
 
 from tuner.architectures import ARCHITECTURES
-from tuner.cli.text import print_json, table
-from tuner.dataset import load_test_split
+from tuner.cli.text import echo_wrapped, plural, print_json, table
+from tuner.dataset import Dataset, load_test_split
 from tuner.errors import TunerError, UsageError
 from tuner.exporting import compile_one, spec_of, task_for, template_of, verified_best
-from tuner.networks import COUNTS, accuracy, has_network, load_network
+from tuner.networks import COUNTS, Network, accuracy, classify, has_network, load_network
 from tuner.render import render
 from tuner.storage import Store
 from tuner.worker import Worker
 
 if TYPE_CHECKING:
     from tuner.templates import KernelTemplate
+
+SAMPLE = 100  # images by which the time of all is told
 
 
 def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...], as_json: bool) -> None:
@@ -48,20 +52,37 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
         print_json({"study": handle.name, "trial": champion.trial, **asdict(agreement)})
     else:
         click.echo(f"{handle.name}: trial {champion.trial}, {best.configuration.template}")
-        click.echo(str(agreement))
+        echo_wrapped(str(agreement))
+
+
+def _expected(networks: Sequence[Network], dataset: Dataset) -> float:
+    """Return about how many seconds classifying the whole data set takes, by a few images of the first network."""
+
+    def flop(network: Network) -> int:
+        return sum(stage.layer.with_batch(1).flop for stage in network.architecture.stages)
+
+    images = dataset.images[:SAMPLE]
+    started = time.monotonic()
+    classify(networks[0], images)
+    each = (time.monotonic() - started) / (len(images) * flop(networks[0]))
+    return each * len(dataset) * sum(map(flop, networks))
 
 
 def verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
     """Classify the test split with every network and print the accuracies."""
     networks = [load_network(name) for name in names or ARCHITECTURES]
     dataset = load_test_split(data)
-    rows = []
+    rows, started = [], time.monotonic()
+    if not as_json:
+        seconds = _expected(networks, dataset)
+        click.echo(f"{plural(len(networks), 'network')}, {len(dataset):,} images: about {seconds:.0f} s", err=True)
     for network in networks:
         found = accuracy(network, dataset)
         rows.append((network.architecture, found))
         if not as_json:
             shares = " ".join(f"{each.images}: {each.fraction:.4f}" for each in found)
-            click.echo(f"{network.architecture.name}  {shares}", err=True)
+            passed = time.monotonic() - started
+            click.echo(f"[{passed:4.0f} s] {network.architecture.name}  {shares}", err=True)
     if as_json:
         print_json(
             [

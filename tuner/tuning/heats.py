@@ -16,7 +16,7 @@ from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.budget import fitting, heat_seconds, longer
 from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
 from tuner.tuning.finals import FINALISTS, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
-from tuner.tuning.progress import Standing
+from tuner.tuning.progress import Standing, tell_doing
 from tuner.tuning.unheld import unheld
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
     if champion:  # another run's, perhaps
         run.ledger.results.setdefault(champion.result.configuration.key, champion.result)
     best = champion.result.configuration.key if champion else ""
+    tell_doing(run.observer, "finals: the best again, interleaved")
     chosen: Sequence[Result] = ()
     for _ in range(heats):
         held = frozenset(finals.before)

@@ -60,6 +60,7 @@ class Progress:
         known: Results the study had before this run.
         reused: Those of them that were taken over from another study.
         seconds, elapsed: Of the whole command, preparation and finals included; ``begun`` of these the search began.
+        compiling: Configurations in the compilers just now.
         naive: Seconds of the naive baseline on this device, or None until known.
     """
 
@@ -72,6 +73,7 @@ class Progress:
     precision: str = "fp32"
     known: int = 0
     done: int = 0
+    compiling: int = 0
     reused: int = 0
     begun: float = 0.0
     elapsed: float = 0.0
@@ -172,6 +174,12 @@ class Report:
         return f"{progress.study}: {time}{faster}\n{winner.configuration}"
 
     __repr__ = __str__
+
+
+def tell_doing(observer: Observer, what: str) -> None:
+    """Tell an observer what the run is busy with; one that has only the two older methods is spared."""
+    if doing := getattr(observer, "doing", None):
+        doing(what)
 
 
 class Observer:

@@ -234,6 +234,7 @@ class Run:
 
     def _show(self, still_waiting: int = 0) -> None:
         """Show the results that are in the store: what a user has seen is never lost."""
+        self.progress.compiling = sum(not candidate.future.done() for candidate in self.pipeline.pending)
         while len(self._unshown) > still_waiting:
             self.observer.trial(self._unshown.popleft(), self.progress)
 

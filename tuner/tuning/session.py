@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from tuner.protocol import BenchFacts
 from tuner.space import Space, enumerate_space
@@ -12,7 +13,7 @@ from tuner.tuning.carry import carry_over
 from tuner.tuning.donors import find_donor
 from tuner.tuning.fingerprint import study_key
 from tuner.tuning.options import RunOptions
-from tuner.tuning.progress import Observer, Report
+from tuner.tuning.progress import Observer, Report, tell_doing
 from tuner.tuning.run import Run
 from tuner.worker import Worker
 
@@ -33,12 +34,15 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
     started = time.monotonic() if started is None else started
     foresee(options.storage)
     templates = suited(options)
-    with Worker(options.spec, options.trial_timeout) as worker:
+    tell = partial(tell_doing, observer)
+    with Worker(options.spec, options.trial_timeout, tell) as worker:
+        tell("valid configurations of each template")
         space = enumerate_space(templates, options.layer, worker.facts.limits)
         lacking = check_some_left(space, options)
         searched = options.only.of(space)
         lacking += [line for part in searched.parts if part.template.home for line in try_python(part)]
         with Store.open(options.storage) as store:
+            tell("the store, and results to begin with")
             donor = find_donor(store, study_key(space, options.spec, worker.facts), searched, options)
             handle, news = open_study(store, space, options, worker.facts)
             if options.only:
@@ -49,6 +53,7 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
             for line in news:
                 observer.says(line)
             run = Run(options, observer, worker, space, handle)
+            tell("the sampler")
             run.begin(donor)
             run.costs.prepare = time.monotonic() - started
             return run.to_the_end(started)
