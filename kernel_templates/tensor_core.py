@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.arithmetic import one_of, pick, smaller, up
-from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES
+from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES, magnitudes_of_operands
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
@@ -527,6 +527,7 @@ TEMPLATE = KernelTemplate(
     ),
     launch=launch,
     figures=figures,
+    magnitudes=magnitudes_of_operands,
     baselines=(  # so that a search knows of this template from the first; valid for one layer or another
         Baseline("tensor cores: 2x16x8 tile", {**START, "TILE_M": 8}, start=True),
         Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "WRITES": "bulk"}, start=True),

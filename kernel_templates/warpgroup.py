@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.arithmetic import one_of, pick, up
-from tuner.capabilities import WARPGROUPS
+from tuner.capabilities import WARPGROUPS, magnitudes_of_operands
 from tuner.layers import ConvLayer
 from tuner.rules import block_registers, register_limit
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
@@ -334,6 +334,7 @@ TEMPLATE = KernelTemplate(
     ),
     launch=launch,
     figures=figures,
+    magnitudes=magnitudes_of_operands,
     baselines=tuple(  # so that a search knows of this template from the first; valid for one layer or another
         Baseline(f"warpgroups: {operands}, {name}", {**START, **values, "OPERANDS": operands}, start=True)
         for operands in ("fp16x3", "tf32", "fp16", "bf16")

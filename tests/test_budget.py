@@ -99,6 +99,9 @@ class Ticking:
         Ticking.now += 1.0
         return 1.0
 
+    def verify(self) -> float:
+        return 0.0
+
 
 @pytest.mark.parametrize(
     ("heat", "rounds"),

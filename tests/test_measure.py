@@ -29,6 +29,7 @@ class Timed(Trial):
         rendered = render(direct, direct.configuration({}), LAYER, OPENCL)
         self.task = Task(binary=b"", rendered=rendered, incumbent=1.0, prune=prune)
         self.protocol, self.repeat, self.seconds, self.launches = Protocol(seconds=1e9), 1, seconds, 0
+        self.verified: list[int] = []
         self.first = seconds if first is None else first
         self.device = SimpleNamespace(timer_resolution=1e-9, telemetry=Telemetry)
 
@@ -36,8 +37,9 @@ class Timed(Trial):
         self.launches += 1
         return self.seconds * (1 + 1e-3 * (self.launches % 3))
 
-    def _check_last(self) -> None:
-        pass
+    def verify(self) -> float:
+        self.verified.append(self.launches)
+        return 0.0
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,18 @@ def test_naive_baseline_and_the_start_are_measured_before_the_walk() -> None:
     starts = [name for _, name in named if name.startswith("CPU start")]
     assert [name for _, name in turn[: 1 + len(starts)]] == [NAIVE, *starts]
     assert turn[1 + len(starts) :] == [each for each in named if each[1] not in (NAIVE, *starts)]
+
+
+def test_launches_that_are_checked_cannot_be_foreseen() -> None:
+    seen = []
+    for _ in range(200):
+        trial = Timed(1.1)
+        trial.measure(None)
+        timed = [launch - 1 for launch in trial.verified]  # the first launch warms up
+        assert len(set(timed)) >= 3
+        assert max(timed) >= 6  # one of the last two of seven
+        seen.append(tuple(timed))
+    assert all(
+        any(launch in each for each in seen) and any(launch not in each for each in seen) for launch in range(1, 8)
+    )
+    assert len(set(seen)) > 20

@@ -1,15 +1,22 @@
-// The bench's own kernels: fill, compare and checksum buffers, the plain reference convolution, and the activation and
-// pooling that turn conv1's output into conv2's input. All walk their elements in one dimension: grid-stride, or with
-// OWN_RUNS, on a CPU, each work-item its own run of neighbours, which the compiler turns into vectors.
+// The bench's own kernels: place inputs, poison and compare outputs, seal buffers with keyed sums, the exact and the
+// plain reference convolution, and the activation and pooling that turn conv1's output into conv2's input. All walk
+// their elements in one dimension: grid-stride, or with OWN_RUNS, on a CPU, each work-item its own run of neighbours,
+// which the compiler turns into vectors. Keys are drawn anew by the host, so that nothing here can be foreseen.
 #ifdef __OPENCL_VERSION__
 #define atomicAdd(pointer, value) atomic_add(pointer, value)
 #define atomicMin(pointer, value) atomic_min(pointer, value)
 #define atomicMax(pointer, value) atomic_max(pointer, value)
-#define atomicXor(pointer, value) atomic_xor(pointer, value)
 #define BITS(value) as_uint(value)
+#define FLOAT(bits) as_float(bits)
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#define DOUBLES 1
+#endif
 #define make_float4(a, b, c, d) (float4)(a, b, c, d)
 #else
 #define BITS(value) __float_as_uint(value)
+#define FLOAT(bits) __uint_as_float(bits)
+#define DOUBLES 1
 #define fabs(value) fabsf(value)
 #define tanh(value) tanhf(value)
 #define fmax(a, b) fmaxf(a, b)
@@ -27,22 +34,164 @@ typedef unsigned long ulong;
 #define EACH(i, n) for (ulong i = FIRST; i < n; i += STRIDE)
 #endif
 
+// Planes of `size` neighbours, in chunks that a block (on a CPU: a work-item) walks; `plane` and `k` are declared here.
+#define CHUNK 4096u
+#define CHUNKS(planes, size) ((ulong)(planes) * (((size) + CHUNK - 1) / CHUNK))
+#ifdef OWN_RUNS
+#define EACH_IN_PLANES(plane, k, planes, size)                                                        \
+    EACH(chunk, CHUNKS(planes, size))                                                                 \
+        for (ulong plane = chunk / (((size) + CHUNK - 1) / CHUNK), once = 1; once; once = 0)          \
+            for (uint k = chunk % (((size) + CHUNK - 1) / CHUNK) * CHUNK,                             \
+                      k##_end = k + CHUNK < (size) ? k + CHUNK : (size); k < k##_end; k++)
+#else
+#define EACH_IN_PLANES(plane, k, planes, size)                                                        \
+    for (ulong chunk = blockIdx.x; chunk < CHUNKS(planes, size); chunk += gridDim.x)                  \
+        for (ulong plane = chunk / (((size) + CHUNK - 1) / CHUNK), once = 1; once; once = 0)          \
+            for (uint k = chunk % (((size) + CHUNK - 1) / CHUNK) * CHUNK + threadIdx.x,               \
+                      k##_end = chunk % (((size) + CHUNK - 1) / CHUNK) * CHUNK + CHUNK;               \
+                 k < k##_end && k < (size); k += blockDim.x)
+#endif
+
+// Contents are turned: image b of a launch is image (b + images_on) of the stock, channel m is channel (m + filters_on).
+#define TURNED(plane, per, images, images_on, filters_on) \
+    (((plane) / (per) + (images_on)) % (images) * (per) + ((plane) % (per) + (filters_on)) % (per))
+
+// Murmur3's finaliser (Appleby)
+__device__ __forceinline__ uint mixed(uint h)
+{
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    h = (h ^ h >> 13) * 0xc2b2ae35u;
+    return h ^ h >> 16;
+}
+#define HASH(i, key) mixed((uint)(i) * 0x9e3779b1u ^ (key))
+
+// A word that no right result holds: a NaN of either kind, a huge number of either sign.
+__device__ __forceinline__ uint poison_word(uint h)
+{
+    uint sign = h & 0x80000000u;
+    if (h & 1) return sign | 0x70000000u | (h >> 4 & 0x00ffffffu);
+    return (h & 2) ? sign | 0x7fc00000u | (h >> 4 & 0x003fffffu) : sign | 0x7f800001u | (h >> 4 & 0x003ffffeu);
+}
+
+// The same for an element of y whose right value is known: one in four is a number near that, or its negative.
+__device__ __forceinline__ uint poison_for(uint h, float right, float tolerance)
+{
+    if ((h & 12) != 12) return poison_word(h);
+    float steps = (float)(3 + (h >> 4 & 31));
+    float near = (h & 16384) ? -right : right + ((h & 0x80000000u) ? steps : -steps) * tolerance;
+    return fabs(near - right) > 2.0f * tolerance ? BITS(near) : poison_word(h);
+}
+
 // words[0..n) = bits
 __global__ void fill_words(GLOBAL uint *words, ulong n, uint bits)
 {
     EACH(i, n) words[i] = bits;
 }
 
-// out[0..n) = uniform in [-1, 1), from a hash of seed and index (Murmur3's finaliser, Appleby)
-__global__ void fill_random(GLOBAL float *out, ulong n, uint seed)
+// words[begin..end) = poison
+__global__ void fill_poison(GLOBAL uint *words, ulong begin, ulong end, uint key)
+{
+    EACH(i, end - begin) words[begin + i] = poison_word(HASH(begin + i, key));
+}
+
+// report[slot..slot + 3) = {words of [begin, end) that are not the poison, index of the first, index of the last}
+__global__ void check_poison(GLOBAL const uint *words, ulong begin, ulong end, uint key, uint slot, GLOBAL uint *report)
+{
+    uint strays = 0;
+    EACH(i, end - begin) strays += words[begin + i] != poison_word(HASH(begin + i, key));
+    if (!strays) return;
+    EACH(i, end - begin)
+    {
+        if (words[begin + i] == poison_word(HASH(begin + i, key))) continue;
+        atomicAdd(&report[slot], 1u);
+        atomicMin(&report[slot + 1], (uint)i);
+        atomicMax(&report[slot + 2], (uint)i);
+    }
+}
+
+// y = poison; expected is masked with its own key
+__global__ void poison_y(GLOBAL uint *y, GLOBAL const uint *expected, ulong planes, uint size, uint per, uint images,
+                         uint images_on, uint filters_on, float scale, float tolerance, uint mask, uint key)
+{
+    EACH_IN_PLANES(plane, k, planes, size)
+    {
+        ulong i = plane * size + k, from = TURNED(plane, per, images, images_on, filters_on) * size + k;
+        y[i] = poison_for(HASH(i, key), FLOAT(expected[from] ^ HASH(from, mask)) * scale, tolerance);
+    }
+}
+
+// to = scale * from, turned
+__global__ void place(GLOBAL float *to, GLOBAL const float *from, ulong planes, uint size, uint per, uint images,
+                      uint images_on, uint filters_on, float scale)
+{
+    EACH_IN_PLANES(plane, k, planes, size)
+        to[plane * size + k] = from[TURNED(plane, per, images, images_on, filters_on) * size + k] * scale;
+}
+
+// report[slot] = words that are not as `place` left them
+__global__ void check_placed(GLOBAL const float *to, GLOBAL const float *from, ulong planes, uint size, uint per,
+                             uint images, uint images_on, uint filters_on, float scale, uint slot, GLOBAL uint *report)
+{
+    uint changed = 0;
+    EACH_IN_PLANES(plane, k, planes, size)
+    {
+        float right = from[TURNED(plane, per, images, images_on, filters_on) * size + k] * scale;
+        changed += BITS(to[plane * size + k]) != BITS(right);
+    }
+    if (changed) atomicAdd(&report[slot], changed);
+}
+
+// out[0..n) = in[0..n), masked or unmasked
+__global__ void mask_words(GLOBAL const uint *in, GLOBAL uint *out, ulong n, uint key)
+{
+    EACH(i, n) out[i] = in[i] ^ HASH(i, key);
+}
+
+// report[slot] and report[slot + 1] += keyed sums over index and word: a change of any words changes them, but for one
+// chance in 2^64
+__global__ void seal(GLOBAL const uint *words, ulong n, uint key, uint slot, GLOBAL uint *report)
+{
+    uint first = 0, second = 0;
+    EACH(i, n)
+    {
+        uint h = HASH(i, key);
+        first += mixed(words[i] ^ h);
+        second += mixed(words[i] + h * 0x9e3779b1u);
+    }
+    atomicAdd(&report[slot], first);
+    atomicAdd(&report[slot + 1], second);
+}
+
+// out[0..n) = numbers of magnitudes 2^-4 to 1 of both signs: most of full precision, one in eight of few digits, so that
+// sums are ties when rounded, one in sixteen a zero, of either sign
+__global__ void fill_magnitudes(GLOBAL float *out, ulong n, uint key)
 {
     EACH(i, n)
     {
-        uint h = (uint)i * 0x9e3779b1u ^ seed;
-        h = (h ^ h >> 16) * 0x85ebca6bu;
-        h = (h ^ h >> 13) * 0xc2b2ae35u;
-        h ^= h >> 16;
-        out[i] = (float)(h >> 8) * (2.0f / 16777216.0f) - 1.0f;
+        uint h = HASH(i, key), kind = mixed(h + key), sign = kind & 0x80000000u;
+        uint digits = (kind & 7) == 1 ? h & 0x00700000u : h & 0x007fffffu;
+        out[i] = FLOAT((kind & 15) == 0 ? sign : sign | (123u + (h >> 23 & 3)) << 23 | digits);
+    }
+}
+
+// Words of shared memory and registers that a later kernel may find, all NaN. The host says how many there are.
+#ifndef SCOUR_WORDS
+#define SCOUR_WORDS 1024
+#define SCOUR_REGISTERS 64
+#endif
+__global__ void scour(GLOBAL float *out, uint words, uint bits)
+{
+    SHARED_MEMORY(float, shared, SCOUR_WORDS);
+    float own[SCOUR_REGISTERS];
+    for (uint i = threadIdx.x; i < words; i += blockDim.x) shared[i] = FLOAT(bits);
+    UNROLLED(SCOUR_REGISTERS)
+    for (int i = 0; i < SCOUR_REGISTERS; i++) own[i] = FLOAT(bits + i);
+    __syncthreads();
+    if (bits == 0) {  // never: but the compiler cannot know
+        float sum = shared[(threadIdx.x + 1) % words];
+        UNROLLED(SCOUR_REGISTERS)
+        for (int i = 0; i < SCOUR_REGISTERS; i++) sum = sum * own[i] + shared[i];
+        out[FIRST] = sum;
     }
 }
 
@@ -65,6 +214,37 @@ __global__ void reference_conv(GLOBAL const float *x, GLOBAL const float *w, GLO
     }
 }
 
+// The same, summed in float64 and rounded once (without float64: with the error of each step carried along, Kahan).
+__global__ void exact_conv(GLOBAL const float *x, GLOBAL const float *w, GLOBAL float *y, int B, int C, int H, int W,
+                           int M, int K)
+{
+    int H_out = H - K + 1, W_out = W - K + 1;
+    ulong n = (ulong)B * M * H_out * W_out;
+    EACH(i, n)
+    {
+        int column = i % W_out, row = i / W_out % H_out, m = i / ((ulong)W_out * H_out) % M;
+        ulong b = i / ((ulong)W_out * H_out * M);
+#ifdef DOUBLES
+        double sum = 0.0;
+#else
+        float sum = 0.0f, lost = 0.0f;
+#endif
+        for (int c = 0; c < C; c++)
+            for (int p = 0; p < K; p++)
+                for (int q = 0; q < K; q++) {
+                    float a = x[((b * C + c) * H + row + p) * W + column + q], f = w[((m * C + c) * K + p) * K + q];
+#ifdef DOUBLES
+                    sum += (double)a * (double)f;
+#else
+                    volatile float term = a * f - lost, next = sum + term;
+                    lost = (next - sum) - term;
+                    sum = next;
+#endif
+                }
+        y[i] = (float)sum;
+    }
+}
+
 // out = pool x pool maximum of tanh(in) (or ReLU); planes = B * channels, in is height x width a plane
 __global__ void activate_and_pool(GLOBAL const float *in, GLOBAL float *out, ulong planes, int height, int width, int pool,
                                   int relu)
@@ -82,53 +262,45 @@ __global__ void activate_and_pool(GLOBAL const float *in, GLOBAL float *out, ulo
     }
 }
 
-// report = {wrong elements, index of the first, bits of the largest |y - expected|, elements that are NaN}
-__global__ void compare(GLOBAL const float *y, GLOBAL const float *expected, ulong n, float tolerance, GLOBAL uint *report)
+// report[0..4) = {wrong elements, index of the first, bits of the largest error, elements that are NaN or still poison}
+__global__ void compare(GLOBAL const uint *y, GLOBAL const uint *expected, ulong planes, uint size, uint per, uint images,
+                        uint images_on, uint filters_on, float scale, float tolerance, uint mask, uint key,
+                        GLOBAL uint *report)
 {
-    uint wrong = 0, first = 0xffffffffu, nan = 0;
+    uint wrong = 0, first = 0xffffffffu, unwritten = 0;
     float largest = 0.0f;
-    EACH(i, n)
+    EACH_IN_PLANES(plane, k, planes, size)
     {
-        float error = fabs(y[i] - expected[i]);
-        if (error <= tolerance) {
-            largest = fmax(largest, error);
-            continue;
-        }
-        wrong++;
-        if (first == 0xffffffffu) first = (uint)i;
-        if (error != error) nan++;
-        else largest = fmax(largest, error);
-    }
-    if (wrong) {
-        atomicAdd(&report[0], wrong);
-        atomicMin(&report[1], first);
-        atomicAdd(&report[3], nan);
+        ulong i = plane * size + k, from = TURNED(plane, per, images, images_on, filters_on) * size + k;
+        float error = fabs(FLOAT(y[i]) - FLOAT(expected[from] ^ HASH(from, mask)) * scale);
+        wrong += !(error <= tolerance);
+        largest = error > largest ? error : largest;
     }
     if (BITS(largest) > report[2]) atomicMax(&report[2], BITS(largest));
-}
-
-// report = {words of [begin, end) that differ from bits, index of the first, index of the last, unused}
-__global__ void check_words(GLOBAL const uint *words, ulong begin, ulong end, uint bits, GLOBAL uint *report)
-{
-    EACH(i, end - begin)
+    if (!wrong) return;
+    EACH_IN_PLANES(plane, k, planes, size)
     {
-        if (words[begin + i] == bits) continue;
-        atomicAdd(&report[0], 1u);
-        atomicMin(&report[1], (uint)i);
-        atomicMax(&report[2], (uint)i);
+        ulong i = plane * size + k, from = TURNED(plane, per, images, images_on, filters_on) * size + k;
+        float right = FLOAT(expected[from] ^ HASH(from, mask)) * scale, error = fabs(FLOAT(y[i]) - right);
+        if (error <= tolerance) continue;
+        if ((uint)i < first) first = (uint)i;
+        unwritten += error != error || y[i] == poison_for(HASH(i, key), right, tolerance);
     }
+    atomicAdd(&report[0], wrong);
+    atomicMin(&report[1], first);
+    atomicAdd(&report[3], unwritten);
 }
 
-// report[0] ^= a hash over index and word: any changed word changes it (but for one chance in 2^32)
-__global__ void checksum(GLOBAL const uint *words, ulong n, GLOBAL uint *report)
+// report[2] = bits of the largest |a - b|
+__global__ void difference(GLOBAL const float *a, GLOBAL const float *b, ulong n, GLOBAL uint *report)
 {
-    uint sum = 0;
+    float found = 0.0f;
     EACH(i, n)
     {
-        uint h = (words[i] ^ (uint)i * 0x9e3779b1u) * 0x85ebca6bu;
-        sum ^= (h ^ h >> 15) * 0xc2b2ae35u;
+        float error = fabs(a[i] - b[i]);
+        found = error > found ? error : found;
     }
-    atomicXor(&report[0], sum);
+    atomicMax(&report[2], BITS(found));
 }
 
 // report[2] = bits of the largest |value|

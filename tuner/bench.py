@@ -1,11 +1,14 @@
-"""The bench: buffers, inputs and reference of one layer on one device, and the check of an output.
+"""The bench: guarded buffers of one layer on one device, and the kernels that fill, compare and seal them.
 
-y lies between two guard zones. Before a checked launch all of it is filled with a signalling NaN; afterwards every
-element of y is compared with the reference on the device, and the guard zones, x and w must be untouched.
+x, w and y lie between guard zones, at addresses that differ from process to process. What the guards and y hold
+before a launch follows from a key drawn for that launch: NaNs of both kinds, huge numbers, near misses of the right
+result.
 """
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +16,45 @@ import numpy as np
 
 from tuner.cache import CompileCache
 from tuner.devices import Array, Buffer, Device, Kernel, compile_source
-from tuner.errors import DeviceError, UsageError, WrongResult
+from tuner.errors import DeviceError, UsageError
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.protocol import Protocol
 from tuner.reference import compare, reference_conv
 from tuner.render import block_defines, prelude
 from tuner.templates import Launch
 
-POISON = 0x7FA00001  # a signalling NaN
 GUARD_BYTES = 2 << 20
+INPUT_GUARD_BYTES = 64 << 10
+PAGE_BYTES = 4096
+MOST_PAGES = 64  # of a gap between two buffers
 THREADS = 256
 MAX_BLOCKS = 4096
 BLOCKS_PER_CORE = 8  # on a CPU: few work-items with long runs of elements
 MAX_ELEMENTS = 2**32 - 1
-NO_REPORT = np.array([0, 0xFFFFFFFF, 0, 0], dtype=np.uint32)
+CHUNK = 4096  # elements of a plane that a block takes at once; as in bench.cu
+SCOUR_BYTES = 64 << 10  # of a work-group's memory, where kernels run on the host
+SCOUR_REGISTERS = 200  # of each of 256 threads: nearly all that a multiprocessor has
+REPORT_WORDS = 16
+FIRSTS = (1, 5, 8, 13)  # words of the report that hold the index of a first, not a count
 FLUSH_SHARE = 1.25  # of the last-level cache
 
 
+class Guarded:
+    """A buffer between two guard zones.
+
+    Args:
+        nbytes: Of the buffer itself.
+        guard: Bytes of each zone, a multiple of a page.
+    """
+
+    def __init__(self, device: Device, nbytes: int, guard: int) -> None:
+        self.begin, self.words = guard // 4, (2 * guard + nbytes) // 4
+        self.whole = device.allocate(4 * self.words)
+        self.inner = device.view(self.whole, guard, nbytes)
+
+
 class Bench:
-    """The bench's own kernels and the guarded output buffer of a layer.
+    """The bench's own kernels and the guarded buffers of a layer.
 
     Args:
         device: An opened device, owned by this process.
@@ -53,18 +76,33 @@ class Bench:
         self._binary = _compile_bench(device)
         self._kernels: dict[str, Kernel] = {}
         self._most_blocks = BLOCKS_PER_CORE * device.cores if device.shares_host else MAX_BLOCKS
-        self._report = device.allocate(NO_REPORT.nbytes)
-        self._words = (GUARD_BYTES + FLOAT_BYTES * layer.y_size + GUARD_BYTES) // 4
-        self._guarded = device.allocate(4 * self._words)
-        self.y = device.view(self._guarded, GUARD_BYTES, FLOAT_BYTES * layer.y_size)
+        self._report = device.allocate(4 * REPORT_WORDS)
+        wanted = {
+            "x": (FLOAT_BYTES * layer.B * layer.C * layer.H * layer.W, INPUT_GUARD_BYTES),
+            "w": (FLOAT_BYTES * layer.M * layer.reduction, INPUT_GUARD_BYTES),
+            "y": (FLOAT_BYTES * layer.y_size, GUARD_BYTES),
+        }
+        self._gaps: list[Buffer] = []
+        made = {name: self._allocated(*wanted[name]) for name in shuffled(list(wanted))}
+        self.guarded_x, self.guarded_w, self.guarded_y = made["x"], made["w"], made["y"]
+        self.x, self.w, self.y = self.guarded_x.inner, self.guarded_w.inner, self.guarded_y.inner
+        self.guard_key = drawn_key()
+        for guarded in (self.guarded_x, self.guarded_w):
+            self.fill_poison(guarded, 0, guarded.words, self.guard_key)
         flush = int(FLUSH_SHARE * device.cache_bytes)
-        self._flush_words = flush // 4 if 4 * self._words < flush else 0
+        self._flush_words = flush // 4 if 4 * self.guarded_y.words < flush else 0
         self._flush = device.allocate(4 * self._flush_words) if self._flush_words else None
+        self._scour = self._scourer()
+
+    def _allocated(self, nbytes: int, guard: int) -> Guarded:
+        """Return a guarded buffer after a gap of random size."""
+        self._gaps.append(self.device.allocate(PAGE_BYTES * (1 + secrets.randbelow(MOST_PAGES))))
+        return Guarded(self.device, nbytes, guard)
 
     @property
     def flush_bytes(self) -> int:
-        """Bytes that :meth:`cool` writes."""
-        return 4 * (self._words + self._flush_words)
+        """Bytes that a cold launch has written before it."""
+        return 4 * (self.guarded_y.words + self._flush_words)
 
     def prepared(self, name: str, elements: int) -> tuple[Kernel, Launch]:
         """Return one of the kernels of bench.cu and a launch that covers ``elements`` items."""
@@ -77,16 +115,30 @@ class Bench:
         """Start one of the kernels of bench.cu."""
         self.device.launch(*self.prepared(name, elements), arguments)
 
-    def report(self, name: str, elements: int, *arguments: Any) -> tuple[int, int, int, int]:
-        """Run a kernel that fills the four-word report, and return the report."""
-        self.device.upload(self._report, NO_REPORT)
-        self.run(name, elements, *arguments, self._report)
-        first, second, third, fourth = self.device.download(self._report, np.uint32, 4).tolist()
-        return first, second, third, fourth
+    def run_planes(self, name: str, planes: int, size: int, *arguments: Any) -> None:
+        """Start a kernel that walks ``planes`` planes of ``size`` neighbours; see EACH_IN_PLANES of bench.cu."""
+        chunks = planes * -(-size // CHUNK)
+        self.run(name, chunks if self.device.shares_host else THREADS * chunks, *arguments)
+
+    def clear_report(self) -> Buffer:
+        """Return the report, empty: sixteen words for kernels to fill."""
+        words = np.zeros(REPORT_WORDS, dtype=np.uint32)
+        words[list(FIRSTS)] = 0xFFFFFFFF
+        self.device.upload(self._report, words)
+        return self._report
+
+    def read_report(self) -> list[int]:
+        """Return the report's words, once all kernels before are done."""
+        words: list[int] = self.device.download(self._report, np.uint32, REPORT_WORDS).tolist()
+        return words
 
     def convolve(self, x: Buffer, w: Buffer, y: Buffer, layer: ConvLayer) -> None:
-        """Run the reference convolution."""
+        """Run the plain FP32 reference convolution."""
         self.run("reference_conv", layer.y_size, x, w, y, *sizes(layer))
+
+    def convolve_exactly(self, x: Buffer, w: Buffer, y: Buffer, layer: ConvLayer) -> None:
+        """Run the convolution summed in float64."""
+        self.run("exact_conv", layer.y_size, x, w, y, *sizes(layer))
 
     def time_reference(self, x: Buffer, w: Buffer, layer: ConvLayer, samples: int) -> tuple[float, ...]:
         """Return seconds of the reference kernel on ``layer``; overwrites y."""
@@ -97,63 +149,59 @@ class Bench:
 
     def largest(self, values: Buffer, count: int) -> float:
         """Return max |value| of a device buffer."""
-        bits = self.report("largest", count, values, np.uint64(count))[2]
-        return float(np.uint32(bits).view(np.float32))
+        self.run("largest", count, values, np.uint64(count), self.clear_report())
+        return _float_of(self.read_report()[2])
 
-    def checksum(self, values: Buffer, count: int) -> int:
-        """Return a hash of a device buffer's words."""
-        return self.report("checksum", count, values, np.uint64(count))[0]
+    def largest_difference(self, one: Buffer, other: Buffer, count: int) -> float:
+        """Return max |one - other| of two device buffers."""
+        self.run("difference", count, one, other, np.uint64(count), self.clear_report())
+        return _float_of(self.read_report()[2])
 
-    def poison(self) -> None:
-        """Fill y and its guard zones with NaN."""
-        self.run("fill_words", self._words, self._guarded, np.uint64(self._words), np.uint32(POISON))
-
-    def cool(self, protocol: Protocol) -> None:
-        """Make the next launch start from cold caches: poisoning a large y does it, a small one needs more."""
-        if protocol.warm_l2:
-            return
-        self.poison()
-        if self._flush is not None:
-            self.run("fill_words", self._flush_words, self._flush, np.uint64(self._flush_words), np.uint32(0))
-
-    def verify(self, expected: Buffer, layer: ConvLayer, tolerance: float) -> float:
-        """Check every element of y, and that nothing around it was written; return the largest error.
+    def seals(self, buffers: Sequence[tuple[Buffer, int]], key: int) -> list[int]:
+        """Return keyed sums of some buffers' words, two a buffer.
 
         Args:
-            expected: The reference's output for the same inputs.
-            layer: As launched: with a smaller batch than the bench's, the rest of y counts as guard zone.
-
-        Raises:
-            WrongResult: Names the first wrong (b, m, h, w), what it is and should be, or the nearest word overwritten
-                outside y.
+            buffers: At most five, each with its number of words.
         """
-        n = layer.y_size
-        report = self.report("compare", n, self.y, expected, np.uint64(n), np.float32(tolerance))
-        if report[0]:
-            raise WrongResult(self._describe(report, expected, layer, tolerance))
-        guard, end = GUARD_BYTES // 4, GUARD_BYTES // 4 + n
-        if before := self._overwritten(0, guard):
-            raise WrongResult(f"{before[0]} word(s) before y overwritten, the nearest {guard - before[2]} before it")
-        if after := self._overwritten(end, self._words):
-            raise WrongResult(f"{after[0]} word(s) after y overwritten, the nearest {after[1] + 1} behind its end")
-        return float(np.uint32(report[2]).view(np.float32))
+        self.device.upload(self._report, np.zeros(REPORT_WORDS, dtype=np.uint32))
+        for number, (words, count) in enumerate(buffers):
+            slot = np.uint32(2 * number)
+            self.run("seal", count, words, np.uint64(count), np.uint32(key), slot, self._report)
+        return self.read_report()[: 2 * len(buffers)]
 
-    def _overwritten(self, begin: int, end: int) -> tuple[int, int, int, int] | None:
-        arguments = (self._guarded, np.uint64(begin), np.uint64(end), np.uint32(POISON))
-        report = self.report("check_words", end - begin, *arguments)
-        return report if report[0] else None
+    def mask(self, source: Buffer, target: Buffer, count: int, key: int) -> None:
+        """Write words masked with a key, or unmask masked ones."""
+        self.run("mask_words", count, source, target, np.uint64(count), np.uint32(key))
 
-    def _describe(self, report: tuple[int, int, int, int], expected: Buffer, layer: ConvLayer, tolerance: float) -> str:
-        wrong, first, bits, missing = report
-        b, m, h, w = (int(i) for i in np.unravel_index(first, layer.y_shape))
-        got = self._number(self._guarded, GUARD_BYTES // FLOAT_BYTES + first)
-        wanted = self._number(expected, first)
-        largest = float(np.uint32(bits).view(np.float32))
-        kind = f"{missing:,} of them NaN or never written" if missing else f"largest difference {largest:.3g}"
-        return (
-            f"{wrong:,} of {layer.y_size:,} elements are wrong, {kind}; first at (b, m, h, w) = ({b}, {m}, {h}, {w}): "
-            f"got {got:.7g}, wanted {wanted:.7g}, difference {abs(got - wanted):.3g}; tolerance {tolerance:.3g}"
-        )
+    def fill_poison(self, guarded: Guarded, begin: int, end: int, key: int) -> None:
+        """Fill words of a guarded buffer, counted from the begin of its first zone."""
+        if end > begin:
+            self.run("fill_poison", end - begin, guarded.whole, np.uint64(begin), np.uint64(end), np.uint32(key))
+
+    def check_poison(self, guarded: Guarded, begin: int, end: int, key: int, slot: int) -> None:
+        """Count words that are not as :meth:`fill_poison` left them into the report's ``slot`` and the next two."""
+        if end > begin:
+            words = guarded.whole, np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(slot)
+            self.run("check_poison", end - begin, *words, self._report)
+
+    def scour(self) -> None:
+        """Leave NaN in the shared memory and the registers that the next kernel gets."""
+        kernel, launch, words = self._scour
+        bits = 0x7FC00000 | secrets.randbelow(1 << 20)
+        self.device.launch(kernel, launch, (self._report, np.uint32(words), np.uint32(bits)))
+
+    def _scourer(self) -> tuple[Kernel, Launch, int]:
+        device = self.device
+        nbytes = scour_bytes(device)
+        blocks = BLOCKS_PER_CORE * device.cores if device.shares_host else 2 * device.cores
+        shared = 0 if device.limits.dialect == "opencl" else nbytes
+        launch = Launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1), shared_bytes=shared)
+        return device.load(self._binary, "scour", launch), launch, nbytes // 4
+
+    def flush(self, protocol: Protocol) -> None:
+        """Push what is in the last-level cache out, where writing y before a launch has not done so."""
+        if self._flush is not None and not protocol.warm_l2:
+            self.run("fill_words", self._flush_words, self._flush, np.uint64(self._flush_words), np.uint32(0))
 
     def _number(self, buffer: Buffer, position: int) -> float:
         return float(self.device.download(buffer, np.float32, 1, offset=FLOAT_BYTES * position)[0])
@@ -201,11 +249,41 @@ def confirm_reference(bench: Bench, x: Buffer, w: Array, expected: Buffer, toler
             )
 
 
+def scour_bytes(device: Device) -> int:
+    """Return how much of a block's shared memory is scoured: all of it on a GPU."""
+    return min(device.limits.shared_bytes, SCOUR_BYTES) if device.shares_host else device.limits.shared_bytes
+
+
+def drawn_key() -> int:
+    """Return a key that nothing on the device can foresee."""
+    return secrets.randbits(32)
+
+
+def shuffled(names: list[str]) -> list[str]:
+    """Return the names in random order."""
+    secrets.SystemRandom().shuffle(names)
+    return names
+
+
+def hashed(index: int, key: int) -> int:
+    """Return HASH(index, key) of bench.cu."""
+    h = (index * 0x9E3779B1 ^ key) & 0xFFFFFFFF
+    h = (h ^ h >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    h = (h ^ h >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return h ^ h >> 16
+
+
+def _float_of(bits: int) -> float:
+    return float(np.uint32(bits).view(np.float32))
+
+
 def _compile_bench(device: Device) -> bytes:
     source = "\n".join(
         (
             prelude(device.limits.dialect),
             block_defines(Launch(grid=(1, 1, 1), block=(THREADS, 1, 1))),
+            f"#define SCOUR_WORDS {scour_bytes(device) // 4}",
+            f"#define SCOUR_REGISTERS {SCOUR_REGISTERS}",
             "#define OWN_RUNS" if device.shares_host else "",
             Path(__file__).with_name("bench.cu").read_text(encoding="utf-8"),
         )

@@ -95,6 +95,10 @@ class WrongResult(Rejected):
     outcome = "wrong_result"
 
 
+class StrayWrite(WrongResult):
+    """It wrote where no kernel may: how far is not known, so its process is not to be used again."""
+
+
 class Crashed(Rejected):
     """The worker died or the device reported a fault while this configuration ran."""
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
+from tuner import workshop
 from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.drift import change_since
-from tuner.errors import OUTCOMES, StorageError, TunerError, UsageError
+from tuner.errors import OUTCOMES, Rejected, StorageError, TunerError, UsageError
 from tuner.export import Winner, render_header, render_split, write_header
+from tuner.export.proof import code_of, source_of, task_of
 from tuner.files import refuse_unwritable
 from tuner.loading import load_template
 from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
 from tuner.reference import Precision
-from tuner.render import Rendered, render
+from tuner.render import Rendered
 from tuner.results import Result
 from tuner.storage import Champion, Store, StudyHandle
 from tuner.storage.commands import storage_option
@@ -23,6 +27,8 @@ from tuner.storage.notes import resume_command
 from tuner.templates import KernelTemplate
 from tuner.tuning.fingerprint import fingerprint
 from tuner.worker import Worker
+
+OTHER_TIME = 3.0  # times as long as the store says: not the same kernel, or not the same number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +73,11 @@ def export_best(
         template = template_of(best, templates, handle)
         with Worker(spec_of(handle)) as worker:
             _refuse_stale(handle, best, template, worker)
-            verdict = _run_again(best, template, handle, worker)
-            change = change_since(best, handle.results(), worker.health())
             winner = _winner(handle, champion, template, worker, path)
-    header, source = render_split(winner) if split else (render_header(winner), "")
+            texts = _texts(winner, split=split)
+            verdict = _run_text(winner, texts, worker)
+            change = change_since(best, handle.results(), worker.health())
+            header, source = _with_time(winner, verdict, texts, split=split)
     if split:
         write_header(path.with_suffix(".cu"), source)
     write_header(path, header)
@@ -176,14 +183,60 @@ def _refuse_stale(handle: StudyHandle, best: Result, template: KernelTemplate, w
         )
 
 
-def _run_again(best: Result, template: KernelTemplate, handle: StudyHandle, worker: Worker) -> Verdict:
-    rendered = render(template, best.configuration, handle.layer, worker.facts.limits.dialect)
-    binary = compile_one(worker, rendered).binary
-    verdict = worker.evaluate(task_for(template, best, rendered, binary, worker.spec))
+def _texts(winner: Winner, *, split: bool) -> tuple[str, str]:
+    return render_split(winner) if split else (render_header(winner), "")
+
+
+def _run_text(winner: Winner, texts: tuple[str, str], worker: Worker) -> Verdict:
+    """Compile and run what is to be written, by itself: its own text, names and grid, no cache.
+
+    Raises:
+        TunerError: It does not compile, is wrong, or takes another time than the study says.
+    """
+    failed = f"study '{winner.study}': its winner failed when its header was compiled and run"
+    try:
+        build = partial(worker.ask, workshop.compile_text, limit=COMPILE_SECONDS)
+        task = task_of(winner, source_of(winner, *texts), build)
+    except Rejected as error:
+        raise TunerError(f"{failed} ({error}); nothing is written") from None
+    verdict = worker.evaluate(task)
     if verdict.outcome != OUTCOMES[0] or not verdict.confirmed:
         reason = verdict.text.splitlines()[0] if verdict.text else verdict.outcome
-        raise TunerError(f"study '{handle.name}': its winner failed when run once more ({reason}); nothing is written")
+        raise TunerError(f"{failed} ({reason}); nothing is written")
+    _refuse_other_time(winner, verdict)
     return verdict
+
+
+def _refuse_other_time(winner: Winner, verdict: Verdict) -> None:
+    """Refuse a stored time that today's contradicts, by more than a slower day or a loaded machine explains."""
+    stored, now = winner.result.measurement, verdict.measurement
+    if stored is None or now is None:
+        return
+    day = now.canary / stored.canary if now.canary and stored.canary else 1.0
+    times = now.median / stored.median / max(1.0, day)
+    if times > OTHER_TIME:
+        raise TunerError(
+            f"study '{winner.study}': its winner takes {now.median * 1e3:.4g} ms now, and {stored.median * 1e3:.4g} ms "
+            f"stand in the store; nothing is written; {winner.command} measures again"
+        )
+
+
+def _with_time(winner: Winner, verdict: Verdict, texts: tuple[str, str], *, split: bool) -> tuple[str, str]:
+    """Return the texts with what was just measured; all but their comments is what was run."""
+    timed = replace(
+        winner.result,
+        measurement=verdict.measurement,
+        max_error=verdict.max_error,
+        text=verdict.text,
+        confirmed=True,
+        started=time.time(),
+    )
+    written = _texts(replace(winner, result=timed), split=split)
+    if tuple(map(code_of, written)) != tuple(map(code_of, texts)):
+        raise TunerError(
+            f"study '{winner.study}': its template gives another source when asked again; nothing is written"
+        )
+    return written
 
 
 def _options(worker: Worker) -> str:
@@ -205,6 +258,7 @@ def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, w
         trial=champion.trial,
         command=resume_command(handle.key, handle.environment.device),
         tolerance=worker.facts.tolerance,
+        unit=worker.facts.unit,
         file=path.name,
         naive_seconds=naive,
         precision=handle.key.precision,

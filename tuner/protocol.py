@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tuner.render import Rendered
 from tuner.results import Costs, Environment, Measurement, Resources
 from tuner.templates import Configuration, DeviceLimits, KernelTemplate, Launch
 
-VERSION = 2  # part of every fingerprint: raise it whenever a change here makes old and new samples incomparable
+VERSION = 3  # part of every fingerprint: raise it whenever a change here makes old and new samples incomparable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,7 @@ class BenchFacts:
         reference_seconds: Median of the plain reference kernel on the whole batch.
         tolerance: Largest absolute error a correct kernel may have on these inputs.
         data_digest: Hash of images and weights; part of each fingerprint.
+        unit: The largest error of a plain FP32 kernel on the same inputs.
     """
 
     environment: Environment
@@ -75,6 +77,7 @@ class BenchFacts:
     reference_seconds: float
     tolerance: float
     data_digest: str
+    unit: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,7 @@ class Task:
         prune: Whether the trial may stop early when clearly slower (baselines may not).
         confirm: Batch sizes and launches to check on second inputs should it beat the incumbent.
         launch_limit: Seconds a launch may take; None for the protocol's rule.
+        launches: As many more, each of them checked.
     """
 
     binary: bytes
@@ -94,6 +98,7 @@ class Task:
     prune: bool = True
     confirm: tuple[tuple[int, Launch], ...] = ()
     launch_limit: float | None = None
+    launches: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +141,16 @@ class Verdict:
     killed: bool = False
 
 
+PRIMES = tuple(n for n in range(2, 1100) if all(n % divisor for divisor in range(2, int(n**0.5) + 1)))
+
+
 def ragged_batches(batch: int) -> tuple[int, ...]:
-    """Return batch sizes for the second check: a prime that no tile divides, where the batch allows, and one image."""
-    for prime in (1021, 509, 251, 127, 61, 31, 13, 7, 3):
-        if prime < batch:
-            return prime, 1
-    return (1,)
+    """Return batch sizes for the second check: a prime and another number, both drawn anew, and one image."""
+    primes = [prime for prime in PRIMES if prime < batch]
+    drawn = [secrets.choice(primes[len(primes) // 2 :])] if primes else []
+    if batch > 2:
+        drawn.append(2 + secrets.randbelow(min(batch, PRIMES[-1]) - 2))
+    return (*drawn, 1)
 
 
 def confirmations(

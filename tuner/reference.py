@@ -21,6 +21,7 @@ Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 
 FP32_ROUNDOFF = 2.0**-24
 INPUT_ROUNDOFF: dict[str, float] = {"fp32": 0.0, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
+UNITS = 8  # that a kernel may err by, in errors of a plain FP32 kernel
 BLOCK_BYTES = 32 << 20  # unrolled images held at once
 
 
@@ -63,8 +64,16 @@ def float32_conv(x: F32, w: F32) -> F32:
     return y
 
 
-def tolerance(layer: ConvLayer, w: F32, x_max: float, precision: Precision = "fp32") -> float:
+def largest_unit(error: float, y_max: float) -> float:
+    """Return the unit of errors: a plain FP32 kernel's largest, at least the last digit of the largest result."""
+    return max(error, FP32_ROUNDOFF * y_max)
+
+
+def tolerance(layer: ConvLayer, w: F32, x_max: float, precision: Precision = "fp32", unit: float = math.inf) -> float:
     """Bound a correct kernel's absolute error on any output element.
+
+    It is ``UNITS`` times the largest error that a plain FP32 kernel makes on the same inputs, plus what rounding the
+    operands adds, and never more than a bound that holds for all inputs.
 
     With n = C*K*K terms, X = max|x| and V = max over m of ||w_m||_2, the result is ``2 * X * V * (u32*n + u*sqrt(n))``,
     u32 = 2^-24, and u the unit roundoff that x and w are rounded to first (fp32: 0; tf32, fp16: 2^-11; bf16: 2^-8).
@@ -79,6 +88,7 @@ def tolerance(layer: ConvLayer, w: F32, x_max: float, precision: Precision = "fp
         w: The filter bank.
         x_max: max|x|.
         precision: What the operands are rounded to, to nearest, before they are multiplied.
+        unit: The largest error of a plain FP32 kernel on these inputs, see :func:`largest_unit`.
 
     Raises:
         UsageError: The precision is unknown, or x or w is not finite.
@@ -91,7 +101,8 @@ def tolerance(layer: ConvLayer, w: F32, x_max: float, precision: Precision = "fp
         raise UsageError(f"precision '{precision}' is unknown; give one of {', '.join(INPUT_ROUNDOFF)}")
     n = layer.reduction
     norm = float(np.linalg.norm(w.reshape(len(w), -1).astype(np.float64), axis=1).max())
-    bound = 2 * x_max * norm * (FP32_ROUNDOFF * n + INPUT_ROUNDOFF[precision] * math.sqrt(n))
+    rounding = 2 * x_max * norm * INPUT_ROUNDOFF[precision] * math.sqrt(n)
+    bound = min(2 * x_max * norm * FP32_ROUNDOFF * n, UNITS * unit) + rounding
     if not math.isfinite(bound):
         raise UsageError(f"layer {layer.name}: max|x|={x_max}, max||w||={norm}; give finite x and w")
     return bound

@@ -12,7 +12,16 @@ from pathlib import Path
 
 from tuner.layers import ConvLayer
 from tuner.sources import marked
-from tuner.templates import Choice, Configuration, Dialect, KernelTemplate, Launch, Parameter
+from tuner.templates import (
+    ANY_MAGNITUDE,
+    Choice,
+    Configuration,
+    Dialect,
+    KernelTemplate,
+    Launch,
+    Magnitudes,
+    Parameter,
+)
 from tuner.words import enumerator
 
 ENTRY = "conv_forward"
@@ -25,6 +34,7 @@ class Rendered:
     source: str
     launch: Launch
     entry: str = ENTRY
+    magnitudes: Magnitudes = ANY_MAGNITUDE
 
 
 @cache
@@ -57,7 +67,7 @@ def render(
         parts = [f'#line 1 "{name}"\n{text}' for name, text in named] + [marked(template.source)]
     else:
         parts = [prelude(dialect), defines, template.source]
-    return Rendered(source="\n".join(parts), launch=launch)
+    return Rendered(source="\n".join(parts), launch=launch, magnitudes=template.magnitudes_of(configuration))
 
 
 def layer_defines(layer: ConvLayer) -> str:

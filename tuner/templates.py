@@ -99,6 +99,8 @@ def _whole(value: object) -> int | None:
     return number if abs(number) <= MOST_BLOCKS else None
 
 
+Magnitudes = tuple[float, float]
+ANY_MAGNITUDE: Magnitudes = (2.0**-24, 2.0**24)
 Predicate = Callable[[Any, ConvLayer, DeviceLimits], Any]
 Derivation = Callable[[Any, ConvLayer], Mapping[str, Any]]
 
@@ -224,6 +226,8 @@ class KernelTemplate:
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
         home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
         wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
+        magnitudes: ``magnitudes(p)``: the least and largest |x|, zeros apart, that a configuration's arithmetic holds;
+            without it a check tries numbers from 2^-24 to 2^24.
     """
 
     name: str
@@ -237,6 +241,7 @@ class KernelTemplate:
     figures: Derivation | None = None
     home: Home | None = None
     wide_indices: bool = False
+    magnitudes: Callable[[Any], Magnitudes] | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -340,6 +345,10 @@ class KernelTemplate:
                 f"{line_of(self.launch)}: launch gives {shortened(launch)}; return Launch(grid=(...), block=(...))"
             )
         return launch
+
+    def magnitudes_of(self, configuration: Configuration) -> Magnitudes:
+        """Return the least and largest |x| that a configuration is right for, as it declares."""
+        return self.magnitudes(self.values_of(configuration)) if self.magnitudes else ANY_MAGNITUDE
 
     @property
     def digest(self) -> str:

@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner import stages, workshop
@@ -19,7 +20,7 @@ from tuner.compiler import MOST_KILLED
 from tuner.errors import Crashed, DeviceError, Killed, OutOfResources, TimedOut, TunerError, Unforeseen
 from tuner.processes import DIED, Processes, killer, stillborn
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
-from tuner.results import Telemetry
+from tuner.results import OK, Telemetry
 
 if TYPE_CHECKING:
     from tuner.agreement import Agreement
@@ -147,7 +148,30 @@ class Worker:
             return
 
     def finals(self, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
-        """Confirm and time several configurations in turn; an empty list when the worker could not."""
+        """Confirm and time several configurations in turn; an empty list when the worker could not.
+
+        One that fails, does harm or takes the worker down gets its verdict, and the others are held again without it.
+        """
+        if not tasks:
+            return []
+        ends = self._finals(tasks, heat)
+        died = not ends
+        if died:
+            ends = self._alone(tasks)
+        lost = any(isinstance(end, Verdict) and end.lost for end in ends)
+        if lost:
+            self.replace()
+        left = [number for number, end in enumerate(ends) if not isinstance(end, Verdict)]
+        if not (died or lost):
+            return ends
+        if len(left) == len(tasks):  # each is sound by itself
+            return []
+        again = self.finals([tasks[number] for number in left], heat)
+        for number, end in zip(left, again, strict=False):
+            ends[number] = end
+        return ends if again or not left else []
+
+    def _finals(self, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
         limit = MARGIN_SECONDS + heat.seconds + sum(self._trial_limit(task) for task in tasks)
         for _ in range(MOST_KILLED):
             try:
@@ -157,6 +181,11 @@ class Worker:
             except TunerError:
                 break
         return []
+
+    def _alone(self, tasks: Sequence[Task]) -> list[tuple[float, ...] | Verdict]:
+        """Run each by itself, to find who took the worker down; nothing for those that are sound."""
+        verdicts = [self.evaluate(task) for task in tasks]
+        return [() if verdict.outcome == OK else replace(verdict, lost=False) for verdict in verdicts]
 
     def agreement(self, task: Task) -> Agreement | None:
         """Classify images with a configuration as its layer's kernel; None if it fails or the layer has no network."""

@@ -6,11 +6,12 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner import stages
 from tuner.border import ours
-from tuner.errors import Crashed, Rejected, TimedOut, Unforeseen, WrongResult
+from tuner.errors import Crashed, DeviceError, Rejected, StrayWrite, TimedOut, Unforeseen, WrongResult
+from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 from tuner.results import Environment, Telemetry
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 CANARY_FLOP, HOST_CANARY_FLOP = 40e6, 2e6  # of the canary, by core of a device and of this machine: about 2 ms
 HEALTH_SAMPLES = 9
+PEAK_MARGIN = 1.2  # by which the memory may be faster than it was measured to be
 
 
 class Workshop:
@@ -37,7 +39,7 @@ class Workshop:
         stages.enter("second inputs and weights")
         self.second = random_inputs(self.bench, spec)
         stages.enter("timing the reference")
-        seconds = statistics.median(self.bench.time_reference(self.inputs.x, self.inputs.w, spec.layer, samples=3))
+        seconds = statistics.median(self._reference_times(spec.layer, samples=3))
         self.canary_layer = spec.layer.with_batch(self._canary_images())
         self.facts = BenchFacts(
             environment=self.device.environment,
@@ -46,6 +48,7 @@ class Workshop:
             reference_seconds=seconds,
             tolerance=self.inputs.tolerance,
             data_digest=self.inputs.digest,
+            unit=self.inputs.unit,
         )
 
     def _canary_images(self) -> int:
@@ -55,7 +58,27 @@ class Workshop:
 
     def canaries(self, samples: int) -> tuple[float, ...]:
         """Time the reference kernel on a few images."""
-        return self.bench.time_reference(self.inputs.x, self.inputs.w, self.canary_layer, samples)
+        return self._reference_times(self.canary_layer, samples)
+
+    def _reference_times(self, layer: ConvLayer, samples: int) -> tuple[float, ...]:
+        return self.bench.time_reference(self.inputs.stock_x, self.inputs.stock_w, layer, samples=samples)
+
+    @property
+    def least_seconds(self) -> float:
+        """Return the time in which no kernel moves x and y: what the last-level cache can neither keep nor take."""
+        peak, device, layer = self.facts.environment.peak_bytes, self.device, self.spec.layer
+        moved = FLOAT_BYTES * (layer.B * layer.C * layer.H * layer.W + layer.y_size) - 2 * device.cache_bytes
+        cold = not self.spec.protocol.warm_l2 and not device.shares_host
+        return max(0.0, moved / (PEAK_MARGIN * peak)) if cold and peak else 0.0
+
+    def audit(self) -> None:
+        """Look at all that no kernel may touch; to be done after each, so that what was judged before it stands.
+
+        Raises:
+            WrongResult: Something was written to; this process must be replaced.
+        """
+        self.inputs.audit()
+        self.second.audit()
 
 
 _workshop: Workshop | None = None
@@ -74,7 +97,8 @@ def facts(spec: BenchSpec) -> BenchFacts:
 
     shop = prepared(spec)
     stages.enter("the device's ceilings: memory and arithmetic peaks")
-    return replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
+    shop.facts = replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
+    return shop.facts
 
 
 def ceilings(spec: BenchSpec) -> Environment:
@@ -83,6 +107,13 @@ def ceilings(spec: BenchSpec) -> Environment:
 
     shop = prepared(spec)
     return with_ceilings(shop.bench, shop.device.environment)
+
+
+def compile_text(spec: BenchSpec, text: str) -> bytes:
+    """Compile a whole text as it stands, without a cache."""
+    from tuner.devices import compile_text
+
+    return compile_text(prepared(spec).device.environment, text)
 
 
 def health(spec: BenchSpec) -> tuple[float, ...]:
@@ -99,7 +130,8 @@ def evaluate(spec: BenchSpec, task: Task) -> Verdict:
     shop, started = prepared(spec), time.monotonic()
     try:
         trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
-        verdict = evaluate(trial, shop.second, shop.canaries(samples=1)[0])
+        verdict = evaluate(trial, shop.second, shop.canaries(samples=1)[0], shop.least_seconds)
+        shop.audit()
     except Exception as error:  # a driver has errors of its own
         verdict = verdict_of(shop, error)
     return replace(verdict, seconds=time.monotonic() - started)
@@ -117,13 +149,15 @@ def verdict_of(shop: Workshop, error: Exception) -> Verdict:
 def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
     """Confirm each task on the second inputs, then time the sound ones interleaved.
 
+    One that does harm ends it for all, since this process is lost: the others are to be held again in another.
+
     Returns:
         Samples in seconds, by task; none where the heat's limit came first, a verdict where it failed.
     """
-    from tuner.measure import Trial, interleave
+    from tuner.measure import Spoilt, Trial, interleave
 
     shop, begun = prepared(spec), time.monotonic()
-    ends: list[tuple[float, ...] | Verdict] = []
+    ends: list[Any] = []
     sound: list[tuple[int, Trial]] = []
     for number, task in enumerate(tasks):
         if sound and time.monotonic() - begun > heat.limit:
@@ -133,12 +167,19 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
             trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
             trial.check()
             trial.confirm(shop.second)
-        except Rejected as error:
+            shop.audit()
+        except Exception as error:
             ends.append(verdict_of(shop, error))
+            if ends[-1].lost:
+                return [*ends, *((),) * (len(tasks) - len(ends))]
             continue
         ends.append(())
         sound.append((number, trial))
-    timed = interleave([trial for _, trial in sound], heat, begun)
+    try:
+        timed = interleave([trial for _, trial in sound], heat, begun, shop.audit)
+    except Spoilt as spoilt:
+        ends[sound[spoilt.which][0]] = replace(verdict_of(shop, spoilt.error), lost=True)
+        return ends
     for (number, _), samples in zip(sound, timed, strict=True):
         ends[number] = samples
     return ends
@@ -154,6 +195,10 @@ def agreement(spec: BenchSpec, task: Task) -> Agreement:
 
 def _lost(shop: Workshop, error: Rejected) -> bool:
     """Whether this process can still be trusted: a busy or faulted device and damaged inputs cannot be mended."""
-    if isinstance(error, TimedOut | Crashed):
+    if isinstance(error, TimedOut | Crashed | StrayWrite):
         return True
-    return isinstance(error, WrongResult) and shop.inputs.checksum() != shop.inputs.original
+    try:
+        shop.audit()
+    except (WrongResult, DeviceError):
+        return True
+    return False

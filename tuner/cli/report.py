@@ -65,13 +65,25 @@ def _print_best(report: Report) -> None:
     click.echo()
     echo_wrapped(f"{winner.configuration.template}: {given}")
     if winner.max_error is not None:
-        allowed = f", allowed {report.tolerance:.2g}" if report.tolerance else ""
-        echo_wrapped(f"largest error {winner.max_error:.2g}{allowed}, checked on {progress.layer.y_size:,} elements")
+        error = error_line(winner.max_error, report.tolerance, report.unit)
+        echo_wrapped(f"{error}; {progress.layer.y_size:,} elements checked")
+    if winner.text:
+        echo_wrapped(winner.text.splitlines()[0])
     if report.agreement:
         echo_wrapped(str(report.agreement))
     if line := floor_line(progress, winner):
         echo_wrapped(line)
     click.echo()
+
+
+def error_line(error: float, tolerance: float | None, unit: float | None) -> str:
+    """Return a kernel's largest error and what is allowed, in errors of a plain FP32 kernel where these are known."""
+    if not tolerance or not unit:
+        return f"largest error {error:.2g}" + (f", allowed {tolerance:.2g}" if tolerance else "")
+    return (
+        f"largest error {error:.2g}: {error / unit:.2g} times that of a plain FP32 kernel; "
+        f"{tolerance / unit:.2g} times is allowed"
+    )
 
 
 def resources_line(used: Resources) -> str:

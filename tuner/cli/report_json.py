@@ -34,6 +34,7 @@ def report_json(report: Report) -> dict[str, Any]:
             for each in report.best
         ],
         "tolerance": report.tolerance,
+        "error_unit": report.unit,
         "agreement": asdict(report.agreement) if report.agreement else None,
         "baselines": [result_json(result, progress) for result in report.baselines],
         "outcomes": dict(progress.outcomes),

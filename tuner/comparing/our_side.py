@@ -47,14 +47,14 @@ def hand_over(spec: BenchSpec, folder: str | None) -> Handed:
     shop = prepared(spec)
     inputs, layer = shop.inputs, spec.layer
     try:
-        low, high = _download(spec, inputs.expected, layer.y_shape, _file(folder, EXPECTED))
-        _download(spec, inputs.w, layer.w_shape, _file(folder, W))
+        low, high = _download(spec, inputs.revealed(), layer.y_shape, _file(folder, EXPECTED))
+        _download(spec, inputs.stock_w, layer.w_shape, _file(folder, W))
         if folder:
-            _download(spec, inputs.x, layer.x_shape, _file(folder, X))
+            _download(spec, inputs.stock_x, layer.x_shape, _file(folder, X))
     except OSError as error:
         raise TunerError(f"x, w and y cannot be written to {folder} ({error.strerror}); set TMPDIR") from None
-    w = shop.device.download(inputs.w, np.float32, layer.M * layer.reduction).reshape(layer.w_shape)
-    x_max = shop.bench.largest(inputs.x, layer.B * layer.C * layer.H * layer.W)
+    w = shop.device.download(inputs.stock_w, np.float32, layer.M * layer.reduction).reshape(layer.w_shape)
+    x_max = shop.bench.largest(inputs.stock_x, layer.B * layer.C * layer.H * layer.W)
     return Handed(
         output_range=high - low,
         tolerances={name: tolerance(layer, w, x_max, name) for name in INPUT_ROUNDOFF},  # type: ignore[arg-type]

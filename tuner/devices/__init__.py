@@ -71,6 +71,21 @@ def compile_source(environment: Environment, source: str) -> bytes:
     return compile_with_spills(environment, source)[0]
 
 
+def compile_text(environment: Environment, text: str) -> bytes:
+    """Compile a text that has everything it needs, such as an exported header, as a user's compiler does.
+
+    Raises:
+        CompileError: With the compiler's log.
+    """
+    if environment.kind == "cuda":
+        from tuner.devices import nvcc
+
+        return nvcc.compile_text(environment.arch, text)
+    from tuner.devices import opencl
+
+    return opencl.compile_source(environment.device, text)
+
+
 def compile_with_spills(environment: Environment, source: str) -> tuple[bytes, int | None]:
     """Compile, and return the binary with the bytes of registers a thread spills; None where nobody counts them.
 

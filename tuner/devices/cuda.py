@@ -24,7 +24,7 @@ class CudaKernel:
     """A function of a loaded module, with what it uses."""
 
     def __init__(self, module: Any, entry: str, launch: Launch) -> None:
-        self._module = module
+        self._module, self._entry = module, entry
         self.function = module.get_function(entry)
         self.resources = Resources(
             registers=self.function.num_regs,
@@ -35,11 +35,18 @@ class CudaKernel:
     def set_constant_weights(self, weights: Buffer, nbytes: int) -> None:
         import pycuda.driver as cuda
 
-        try:
-            address, size = self._module.get_global("w_constant")
-        except cuda.LogicError:
-            return  # this configuration keeps its weights elsewhere
-        cuda.memcpy_dtod(address, weights, min(nbytes, size))
+        for name in self._constants:
+            try:
+                address, size = self._module.get_global(name)
+            except cuda.LogicError:
+                continue  # this configuration keeps its weights elsewhere
+            cuda.memcpy_dtod(address, int(weights), min(nbytes, size))
+
+    @property
+    def _constants(self) -> tuple[str, str]:
+        """The names that w may have: an exported header has it in a namespace of its own."""
+        space = self._entry.removesuffix("_forward")
+        return "w_constant", f"_ZN{len(space)}{space}10w_constantE"
 
 
 class CudaDevice:

@@ -63,6 +63,24 @@ def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
         raise CompileError(*(readable(log, source) or (_first_error(log), log))) from None
 
 
+def compile_text(arch: str, text: str) -> bytes:
+    """Compile a text that has everything it needs: with nvcc's own headers, and C++ where it says nothing else.
+
+    Raises:
+        CompileError: With nvcc's output.
+    """
+    from pycuda.compiler import compile as pycuda_compile
+    from pycuda.driver import CompileError as NvccError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return cast(bytes, pycuda_compile(text, options=[*OPTIONS], arch=arch, no_extern_c=True, cache_dir=False))
+    except NvccError as error:
+        log = "\n".join(str(part) for part in (error.stderr, error.stdout) if part) or str(error)
+        raise CompileError(_first_error(log), log) from None
+
+
 def short_header() -> list[str]:
     """Return the options that put our few declarations in the place of nvcc's own header."""
     return ["-D__CUDA_RUNTIME_H__", "-include", str(Path(__file__).parents[1] / "preludes" / "nvcc.h")]

@@ -16,7 +16,7 @@ from tuner.layers import ConvLayer
 from tuner.render import ENTRY, render
 from tuner.results import Environment, Measurement, Result
 from tuner.roofline import operands_of
-from tuner.templates import CUDA, OPENCL, Choice, Dialect, KernelTemplate
+from tuner.templates import ANY_MAGNITUDE, CUDA, OPENCL, Choice, Dialect, KernelTemplate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,7 @@ class Winner:
     Attributes:
         command: The command line that measures it again.
         tolerance: Largest absolute error allowed by the check, if known.
+        unit: The largest error of a plain FP32 kernel on the same inputs, if known.
         naive_seconds: Median of the naive baseline measured in the same study, if there is one.
         precision: What factors may have been rounded to.
         options: What OpenCL's compiler must be given for the same numbers; empty for CUDA.
@@ -40,6 +41,7 @@ class Winner:
     trial: int
     command: str
     tolerance: float | None = None
+    unit: float | None = None
     naive_seconds: float | None = None
     options: str = ""
     file: str = ""
@@ -163,12 +165,31 @@ def _provenance(winner: Winner, measurement: Measurement) -> tuple[str, ...]:
         f"  measured  {result.seconds * 1e3:.4g} ms (median of {len(measurement.samples)} launches, 95% interval "
         f"{low:.4g} to {high:.4g} ms), {layer.flop / result.seconds / 1e9:,.0f} GFLOP/s",
         *_speedup(winner),
-        f"  error     at most {_number(result.max_error)}, allowed {_number(winner.tolerance)}; {checked}",
+        f"  error     at most {_number(result.max_error)}, allowed {_number(winner.tolerance)}{_in_units(winner)}; "
+        f"{checked}",
+        *_magnitudes(winner),
+        *([f"  time      {_one_line(result.text)}"] if result.text else []),
         f"  device    {where.model}, driver {where.driver}, {where.arch}",
         f"  compiler  {where.toolkit}",
         f"  study     {winner.study}, trial {winner.trial}, {taken}",
         f"  template  {winner.template.name}: {winner.template.idea}",
         f"  again     {winner.command}",
+    )
+
+
+def _in_units(winner: Winner) -> str:
+    """Return the error in errors of a plain FP32 kernel on the same inputs."""
+    error, unit = winner.result.max_error, winner.unit
+    return f" ({error / unit:.2g} times that of a plain FP32 kernel)" if unit and error is not None else ""
+
+
+def _magnitudes(winner: Winner) -> tuple[str, ...]:
+    """Say which numbers the kernel's arithmetic does not hold, where it is narrower than FP32's."""
+    least, most = winner.template.magnitudes_of(winner.result.configuration)
+    if (least, most) == ANY_MAGNITUDE:
+        return ()
+    return (
+        f"  numbers   right for |x| from {least:g} to {most:g}, and zeros; smaller ones lose digits, larger ones fail",
     )
 
 

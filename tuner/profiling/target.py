@@ -52,10 +52,10 @@ def run(path: Path) -> None:
     source, machine = given["source"], device.environment
     binary = CompileCache.default().get_or_make(machine, source, lambda: compile_source(machine, source))
     kernel = device.load(binary, given["entry"], launch)
-    kernel.set_constant_weights(inputs.w, 4 * layer.M * layer.reduction)
-    bench.poison()
+    inputs.place()
+    kernel.set_constant_weights(bench.w, 4 * layer.M * layer.reduction)
     device.synchronize()
-    arguments = (inputs.x, inputs.w, bench.y, *sizes(layer))
+    arguments = (bench.x, bench.w, bench.y, *sizes(layer))
     device.timed(kernel, launch, arguments, limit=LIMIT_SECONDS, repeat=1)
     inputs.verify()
     del kernel, inputs, bench

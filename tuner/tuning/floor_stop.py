@@ -24,5 +24,7 @@ def near_floor(options: RunOptions, progress: Progress) -> bool:
     best = progress.best
     if options.stop_at is None or best is None or best.measurement is None or best.measurement.pruned:
         return False
+    if best.text:  # its time on other data is another
+        return False
     floor = stop_floor(options, progress)
     return floor is not None and floor.share(best.seconds) >= options.stop_at

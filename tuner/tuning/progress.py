@@ -141,6 +141,7 @@ class Report:
         baselines: Every named baseline that was measured, in the templates' order.
         failed: Results that are not ``ok``: of this run, or of the whole study where it has no other.
         tolerance: The largest absolute error that a correct kernel may have at this precision.
+        unit: The largest error of a plain FP32 kernel on the same inputs.
         agreement: What the network makes of the winner, where its factors are rounded.
         foreseen: How the predictions of resources did.
     """
@@ -153,6 +154,7 @@ class Report:
     costs: Costs
     health: tuple[str, ...] = ()
     tolerance: float | None = None
+    unit: float | None = None
     agreement: Agreement | None = None
     foreseen: Foreseen = field(default_factory=Foreseen)
     stopped: tuple[str, ...] = ()

@@ -109,6 +109,7 @@ class Run:
             costs=self.costs,
             health=(*self.health.lines, *warnings(self.ledger.new.values())),
             tolerance=self.facts.tolerance,
+            unit=self.facts.unit,
             agreement=agreement,
             finals=self.finals,
             foreseen=self.foresight.foreseen,

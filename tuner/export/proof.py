@@ -1,0 +1,74 @@
+"""What a header's text is worth is seen by running that text: its own kernel, by its own grid, compiled by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tuner.errors import TunerError
+from tuner.export.geometry import Geometry, find_geometry
+from tuner.export.header import Winner
+from tuner.protocol import Task, ragged_batches
+from tuner.render import Rendered
+from tuner.templates import OPENCL, Launch
+
+LAUNCHES = 30  # more than a trial's, each of them checked
+_STRING = re.compile(r'^    "(.*)\\n"$', re.MULTILINE)
+_ESCAPE = re.compile(r"\\(.)")
+_LEFT_OVER = re.compile(r"^[ \t]*#[ \t]*include[ \t]+(?!<)(.*)", re.MULTILINE)
+_COMMENT = re.compile(r"^//.*\n?", re.MULTILINE)
+
+
+def source_of(winner: Winner, header: str, beside: str) -> str:
+    """Return what a user's compiler gets: the header, with the file beside it if the kernel lies there.
+
+    Raises:
+        TunerError: Something is still to be included, so the text would not be all there is.
+    """
+    text = header
+    if winner.dialect == OPENCL:
+        lines = header.partition(f"{winner.prefix.lower()}_source[] =")[2].partition("\n    ;\n")[0]
+        text = "\n".join(_ESCAPE.sub(_unescaped, line) for line in _STRING.findall(lines)) + "\n"
+    elif beside:
+        text = header + _LEFT_OVER.sub("", beside, count=1)
+    if left := _LEFT_OVER.search(text):
+        raise TunerError(
+            f"export {winner.study}: the kernel includes {left[1].strip()}, which no header can hold; "
+            'write #include "FILE" in the template'
+        )
+    return text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return {"t": "\t"}.get(match[1], match[1])
+
+
+def code_of(text: str) -> str:
+    """Return a text without its lines of comment."""
+    return _COMMENT.sub("", text)
+
+
+def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
+    """Return a task that runs a header's text for its own batch and, where its grid follows, for three others.
+
+    Args:
+        build: Compiles a text as it stands, without a cache.
+    """
+    geometry = find_geometry(winner.template, winner.result.configuration, winner.layer)
+    launches = tuple((B, _launch(geometry, B)) for B in ragged_batches(winner.layer.B)) if geometry.rules else ()
+    rendered = Rendered(
+        source=source,
+        launch=_launch(geometry, winner.layer.B),
+        entry=winner.entry,
+        magnitudes=winner.template.magnitudes_of(winner.result.configuration),
+    )
+    return Task(binary=build(source), rendered=rendered, prune=False, confirm=launches, launches=LAUNCHES)
+
+
+def _launch(geometry: Geometry, B: int) -> Launch:
+    """Return the launch that the header's macros give."""
+    block, shared = geometry.launch.block, geometry.launch.shared_bytes
+    if geometry.rules is None:
+        return geometry.launch
+    x, y, z = (rule(B) for rule in geometry.rules)
+    return Launch(grid=(x, y, z), block=block, shared_bytes=shared)
