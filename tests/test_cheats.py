@@ -15,6 +15,8 @@ from test_faults import run
 from tuner.errors import TunerError
 from tuner.exporting import export_best
 from tuner.layers import find_layer
+from tuner.measure import depends_on_data
+from tuner.results import Measurement
 from tuner.storage import Store
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
@@ -91,6 +93,29 @@ def test_what_is_included_by_a_macro_cannot_be_exported(tmp_path):
     assert report.winner is not None
     with pytest.raises(TunerError, match="includes FILE, which no header can hold"):
         export(tmp_path, report.progress.study, template)
+
+
+class Steps:
+    """A trial that takes what it is told to, on the real inputs and on others."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds = list(seconds)
+
+    def sample(self, inputs: object = None) -> float:
+        return self.seconds.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ((1.0, 2.0) * 5, "its time depends on the data: 1000 ms on the real x, 2000 ms on random numbers"),
+        ((1.0, 2.0) * 4 + (2.0, 2.0), ""),  # the device was busy before
+    ],
+)
+def test_time_that_depends_on_the_data_is_said_when_it_does_each_time(seconds, said):
+    measured = Measurement(samples=(1.0,) * 7)
+    assert depends_on_data(Steps(*seconds), None, measured, fresh=2.0) == said
+    assert depends_on_data(Steps(), None, measured, fresh=1.05) == ""
 
 
 def test_there_are_forty_cheats():

@@ -129,7 +129,7 @@ def attributes_of(result: Result, environment: Environment, layer: ConvLayer) ->
         "confirmed": result.confirmed or None,
         "settled": bool(result.settled) or None,
         "search_ms": None if result.searched is None else 1e3 * result.searched,
-        "error": (result.text.strip().splitlines() or [""])[0][:500] or None,
+        "remark" if result.ok else "error": (result.text.strip().splitlines() or [""])[0][:500] or None,
         **_speed(result, environment, layer),
     }
     return {name: value for name, value in known.items() if value is not None}
