@@ -54,7 +54,10 @@ def progress(**values):
 
 def on_terminal(command, columns, cwd, **environment):
     """Run a command on a terminal of so many columns; return its exit status and all that it wrote."""
-    keeper, terminal = pty.openpty()
+    try:
+        keeper, terminal = pty.openpty()
+    except OSError as error:  # a bare chroot has no /dev/pts
+        pytest.skip(f"no terminal can be made here: {error}")
     ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
     process = subprocess.Popen(

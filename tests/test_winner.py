@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import optuna
@@ -21,7 +22,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_failure, to
 from tuner.protocol import Heat, Task
 from tuner.results import Result
 from tuner.storage import Store, StudyHandle
-from tuner.tuning import pipeline, session
+from tuner.tuning import heats, pipeline, session
 from tuner.tuning.finals import finalists, rank
 from tuner.tuning.unheld import unheld
 from tuner.worker import Worker
@@ -321,3 +322,18 @@ def test_run_whose_finals_could_not_be_held_names_no_winner(
         assert (code, err.count("\n")) == (2, 1)
         assert "no verified winner yet; tune run --layer" in err
     assert not (tmp_path / "best.h").exists()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "entered", "kept"),
+    [(0.8, False, True), (1.2, False, False), (0.8, True, False), (None, False, False)],
+    ids=["faster", "slower", "was in these finals", "none"],
+)
+def test_faster_winner_that_another_run_settled_meanwhile_is_kept(theirs, entered, kept):
+    other, ours = (SimpleNamespace(configuration=SimpleNamespace(key=key)) for key in ("other", "ours"))
+    other.seconds, ours.seconds = theirs, 1.0
+    champion = None if theirs is None else SimpleNamespace(result=other)
+    run = SimpleNamespace(handle=SimpleNamespace(champion=lambda: champion))
+    finals = SimpleNamespace(before={"other": 1.0, "ours": 1.0} if entered else {"ours": 1.0})
+    assert heats._another_was_faster(run, finals, [ours]) is kept
+    assert not heats._another_was_faster(run, finals, [])

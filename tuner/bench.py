@@ -48,6 +48,7 @@ class Guarded:
     """
 
     def __init__(self, device: Device, nbytes: int, guard: int) -> None:
+        self.spared = 1 if guard == INPUT_GUARD_BYTES else 0  # what is read beyond an input is NaN
         self.begin, self.words = guard // 4, (2 * guard + nbytes) // 4
         self.whole = device.allocate(4 * self.words)
         self.inner = device.view(self.whole, guard, nbytes)
@@ -176,13 +177,13 @@ class Bench:
     def fill_poison(self, guarded: Guarded, begin: int, end: int, key: int) -> None:
         """Fill words of a guarded buffer, counted from the begin of its first zone."""
         if end > begin:
-            self.run("fill_poison", end - begin, guarded.whole, np.uint64(begin), np.uint64(end), np.uint32(key))
+            self.run("fill_poison", end - begin, guarded.whole, *_words(guarded, begin, end, key))
 
     def check_poison(self, guarded: Guarded, begin: int, end: int, key: int, slot: int) -> None:
         """Count words that are not as :meth:`fill_poison` left them into the report's ``slot`` and the next two."""
         if end > begin:
-            words = guarded.whole, np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(slot)
-            self.run("check_poison", end - begin, *words, self._report)
+            words = *_words(guarded, begin, end, key), np.uint32(slot)
+            self.run("check_poison", end - begin, guarded.whole, *words, self._report)
 
     def scour(self) -> None:
         """Leave NaN in the shared memory and the registers that the next kernel gets."""
@@ -205,6 +206,10 @@ class Bench:
 
     def _number(self, buffer: Buffer, position: int) -> float:
         return float(self.device.download(buffer, np.float32, 1, offset=FLOAT_BYTES * position)[0])
+
+
+def _words(guarded: Guarded, begin: int, end: int, key: int) -> tuple[np.generic, ...]:
+    return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.spared)
 
 
 def sizes(layer: ConvLayer) -> tuple[np.int32, ...]:

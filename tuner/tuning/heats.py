@@ -44,9 +44,10 @@ class _Finals:
 def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
     """Hold the finals and return the best five, the winner first; with ``heats=0`` as an earlier run settled it."""
     started, finals = time.monotonic(), _Finals()
+    run.writer.flush()
+    for each in run.handle.results():  # another run's, perhaps
+        run.ledger.results.setdefault(each.configuration.key, each)
     champion = run.handle.champion()
-    if champion:  # another run's, perhaps
-        run.ledger.results.setdefault(champion.result.configuration.key, champion.result)
     best = champion.result.configuration.key if champion else ""
     tell_doing(run.observer, "finals: the best again, interleaved")
     chosen: Sequence[Result] = ()
@@ -79,6 +80,7 @@ def _elect(run: Run, finals: _Finals, defended: bool) -> Champion | None:
         lambda result: complexity(run.space.template(result.configuration.template), result),
     )
     finals.tied = end.tied
+    defended = defended or _another_was_faster(run, finals, end.ranking)
     if end.ranking and not defended:
         run.handle.set_winner(end.ranking[0].configuration)
     numbers = {each.configuration.key: run.handle.trial_number(each.configuration) or 0 for each in entered}
@@ -86,6 +88,14 @@ def _elect(run: Run, finals: _Finals, defended: bool) -> Champion | None:
     lines = unheld(finals.before, entered, winner, lambda result: numbers[result.configuration.key])
     run.finals = (*lines, *_noise(run, winner, finals.seen))
     return run.handle.champion()
+
+
+def _another_was_faster(run: Run, finals: _Finals, ranking: Sequence[Result]) -> bool:
+    """Whether another run settled a faster winner while these finals were held."""
+    champion = run.handle.champion()
+    if champion is None or champion.result.configuration.key in finals.before or not ranking:
+        return False
+    return champion.result.seconds < ranking[0].seconds
 
 
 def _noise(run: Run, winner: Result | None, seen: Surroundings | None) -> list[str]:
