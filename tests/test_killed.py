@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 from faulty import faulty
 from test_faults import Silent
+from toy_store import ENVIRONMENT
 
 from tuner.compiler import MOST_KILLED, Compiler
 from tuner.devices.nvcc import KILLED
-from tuner.errors import TunerError
+from tuner.errors import Killed, TunerError
 from tuner.layers import find_layer
 from tuner.storage import Store
 from tuner.tuning import RunOptions
@@ -103,3 +105,15 @@ def test_full_disk_ends_the_run_and_blames_no_configuration(tmp_path, monkeypatc
 def test_part_of_nvcc_that_was_killed_is_told_from_one_that_failed():
     assert KILLED.search("nvcc error   : 'cicc' died due to signal 9 (Kill signal)")
     assert not KILLED.search("nvcc error   : 'ptxas' died due to signal 11 (Invalid memory reference)")
+
+
+def test_compiler_whose_process_died_before_it_began_is_no_verdict():
+    """The pool breaks when a process dies that has nothing to do, and gives up what waits for it."""
+    compiler = Compiler(ENVIRONMENT, 1, 300.0)
+    waiting: Future = Future()
+    waiting.set_exception(BrokenProcessPool("All workers expired"))
+    try:
+        with pytest.raises(Killed, match="had not begun when its process died"):
+            compiler.result(waiting)
+    finally:
+        compiler.close()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -84,7 +85,9 @@ class Compiler:
         except Unforeseen as error:
             raise CompileError(f"the compiler failed: {error}", error.trace) from None
         except DIED as error:
-            if how := killer(error):
+            # a broken pool: one that had nothing to do, or was starting, died; the source was never seen
+            how = "had not begun when its process died" if isinstance(error, BrokenProcessPool) else killer(error)
+            if how:
                 raise Killed(f"the compiler {how}") from None
             raise CompileError(f"the compiler's process died: {error}") from None
 
