@@ -11,21 +11,10 @@
 //   GRID_LAYOUT  see above               UNROLL      filter terms unrolled: 1, 2, a filter row, the whole filter
 //   ACCUMULATE   sum in a register, or add each term to y in global memory
 //   WEIGHTS      read w from global or constant memory
-// Constraints: below, each with its reason.
-
-REQUIRE(BLOCK_X * BLOCK_Y <= MAX_THREADS, "a block has more threads than the device allows");
-REQUIRE(WEIGHTS == WEIGHTS_GLOBAL || LAYER_M * LAYER_C * LAYER_K * LAYER_K * 4 <= MAX_CONSTANT_BYTES,
-        "the weights do not fit constant memory");
-REQUIRE(CONST_K || UNROLL == UNROLL_1 || UNROLL == UNROLL_2, "unrolling a filter row needs K at compile time");
-REQUIRE(UNROLL == UNROLL_1 || LAYER_K > 1, "a 1x1 filter has nothing to unroll");
-REQUIRE(UNROLL != UNROLL_2 || LAYER_K > 2, "unrolling by 2 needs a filter row longer than 2");
-REQUIRE(UNROLL != UNROLL_FILTER || LAYER_K * LAYER_K <= 256, "the unrolled filter is longer than 256 terms");
-
-#define TERMS_UNROLLED (UNROLL == UNROLL_1 ? 1 : UNROLL == UNROLL_2 ? 2 : LAYER_K)
-#define ROWS_UNROLLED (UNROLL == UNROLL_FILTER ? LAYER_K : 1)
+// Constraints, sizes and launch: in direct.py.
 
 #if WEIGHTS == WEIGHTS_CONSTANT
-WEIGHTS_IN_CONSTANT(LAYER_M * LAYER_C * LAYER_K * LAYER_K)
+WEIGHTS_IN_CONSTANT(WEIGHT_WORDS)
 #define W_SPACE CONSTANT
 #define W_BASE CONSTANT_WEIGHTS(w)
 #else

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.layers import ConvLayer
-from tuner.templates import Baseline, Constraint, KernelTemplate, Launch, Parameter, read_source
+from tuner.arithmetic import pick, smaller, up
+from tuner.layers import FLOAT_BYTES, ConvLayer
+from tuner.sizes import Sizes, size
+from tuner.templates import Baseline, Constraint, Heuristic, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID_Y = 65_535
+MAX_TERMS = 256
+
+
+class Loops(Sizes):
+    """The sizes that follow from one configuration (or columns of them)."""
+
+    @size
+    def terms_unrolled(self) -> Any:
+        """of a filter row"""
+        unroll = self.p.UNROLL
+        return pick(unroll == "1", 1, pick(unroll == "2", 2, self.layer.K))
+
+    @size
+    def rows_unrolled(self) -> Any:
+        """of a filter"""
+        return pick(self.p.UNROLL == "filter", self.layer.K, 1)
+
+    @size
+    def weight_words(self) -> Any:
+        """all of w"""
+        return self.layer.M * self.layer.reduction
 
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
     block = (p.BLOCK_X, p.BLOCK_Y, 1)
     if p.GRID_LAYOUT == "giant":
-        columns = -(-layer.M * layer.W_out // p.BLOCK_X)
-        rows = -(-layer.B * layer.H_out // p.BLOCK_Y)
-        return Launch(grid=(columns, min(rows, MAX_GRID_Y), 1), block=block)
+        rows = smaller(up(layer.B * layer.H_out, p.BLOCK_Y), MAX_GRID_Y)
+        return Launch(grid=(up(layer.M * layer.W_out, p.BLOCK_X), rows, 1), block=block)
     return Launch(grid=(layer.B, layer.M if p.GRID_LAYOUT == "B,M,1" else 1, 1), block=block)
 
 
@@ -58,31 +80,36 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "constant memory",
-            lambda p, layer, limits: (p.WEIGHTS == "global") | (4 * layer.M * layer.reduction <= limits.constant_bytes),
+            lambda p, layer, limits: (
+                (p.WEIGHTS == "global") | (FLOAT_BYTES * Loops(p, layer).weight_words <= limits.constant_bytes)
+            ),
             "the weights do not fit constant memory",
         ),
-        Constraint(
+    ),
+    heuristics=(
+        Heuristic(
             "unroll by K",
             lambda p, layer, limits: (p.CONST_K == 1) | (p.UNROLL == "1") | (p.UNROLL == "2"),
             "unrolling a filter row needs K at compile time",
         ),
-        Constraint(
+        Heuristic(
             "unroll a 1x1 filter",
             lambda p, layer, limits: (p.UNROLL == "1") | (layer.K > 1),
             "a 1x1 filter has nothing to unroll",
         ),
-        Constraint(
+        Heuristic(
             "unroll by 2",
             lambda p, layer, limits: (p.UNROLL != "2") | (layer.K > 2),
             "unrolling by 2 needs a filter row longer than 2",
         ),
-        Constraint(
+        Heuristic(
             "unrolled filter",
-            lambda p, layer, limits: (p.UNROLL != "filter") | (layer.K**2 <= 256),
+            lambda p, layer, limits: (p.UNROLL != "filter") | (layer.K**2 <= MAX_TERMS),
             "the unrolled filter is longer than 256 terms",
         ),
     ),
     launch=launch,
+    sizes=Loops,
     baselines=(
         Baseline("naive 32x32 (B,M,1)", {}),
         Baseline("giant image", {"GRID_LAYOUT": "giant"}),

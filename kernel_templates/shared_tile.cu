@@ -10,39 +10,7 @@
 //   GRID_LAYOUT      B,M,1 or B,1,1 (M loop inside)  UNROLL    filter terms unrolled: 1, 2, a row, the whole filter
 //   TILE_WIDTH       output pixels along each side   CHANNELS  staged all at once, or one by one
 //   STAGE_X, STAGE_W through shared memory or not    WEIGHTS   where an unstaged w is read: global or constant
-// Constraints: below, each with its reason.
-
-#include "layer_sizes.cuh"
-
-#define TILE_ROWS (TILE_WIDTH ? TILE_WIDTH : H_OUT)
-#define TILE_COLUMNS (TILE_WIDTH ? TILE_WIDTH : W_OUT)
-#define THREADS (BLOCK_X * BLOCK_Y)
-#define FLAT (BLOCK_Y == 1)
-#define ROUNDS_X (FLAT ? (TILE_ROWS * TILE_COLUMNS + BLOCK_X - 1) / BLOCK_X : (TILE_COLUMNS + BLOCK_X - 1) / BLOCK_X)
-#define ROUNDS (FLAT ? ROUNDS_X : ROUNDS_X * ((TILE_ROWS + BLOCK_Y - 1) / BLOCK_Y))
-#define ALL_CHANNELS (CHANNELS == CHANNELS_ALL)
-#define LOOP_M (GRID_LAYOUT == GRID_LAYOUT_B_1_1)
-#define STAGED_C (ALL_CHANNELS ? LAYER_C : 1)
-#define STAGED_M (ALL_CHANNELS && LOOP_M ? LAYER_M : 1)
-#define X_WORDS (STAGE_X * STAGED_C * (TILE_ROWS + LAYER_K - 1) * (TILE_COLUMNS + LAYER_K - 1))
-#define W_WORDS (STAGE_W * STAGED_M * STAGED_C * FILTER)
-#define TERMS_UNROLLED (UNROLL == UNROLL_1 ? 1 : UNROLL == UNROLL_2 ? 2 : LAYER_K)
-#define ROWS_UNROLLED (UNROLL == UNROLL_FILTER ? LAYER_K : 1)
-
-REQUIRE(THREADS <= MAX_THREADS, "a block has more threads than the device allows");
-REQUIRE(THREADS <= 64 || THREADS < 4 * TILE_ROWS * TILE_COLUMNS, "most threads of the block would have no pixel");
-REQUIRE(TILE_WIDTH == 0 || TILE_WIDTH < H_OUT || TILE_WIDTH < W_OUT, "a tile of this width is the whole image");
-REQUIRE(STAGE_X || STAGE_W, "without x or w in shared memory this is the direct template");
-REQUIRE(!STAGE_W || WEIGHTS == WEIGHTS_GLOBAL, "weights are staged from global memory");
-REQUIRE(WEIGHTS == WEIGHTS_GLOBAL || LAYER_M * LAYER_C * FILTER * 4 <= MAX_CONSTANT_BYTES,
-        "the weights do not fit constant memory");
-REQUIRE(ALL_CHANNELS || LAYER_C > 1, "a single channel is all of them");
-REQUIRE(ALL_CHANNELS || ROUNDS <= 16, "the sums kept from channel to channel do not fit a thread's registers");
-REQUIRE((X_WORDS + W_WORDS) * 4 <= MAX_SHARED_BYTES, "the staged x and w do not fit shared memory");
-REQUIRE(CONST_K || UNROLL == UNROLL_1 || UNROLL == UNROLL_2, "unrolling a filter row needs K at compile time");
-REQUIRE(UNROLL == UNROLL_1 || LAYER_K > 1, "a 1x1 filter has nothing to unroll");
-REQUIRE(UNROLL != UNROLL_2 || LAYER_K > 2, "unrolling by 2 needs a filter row longer than 2");
-REQUIRE(UNROLL != UNROLL_FILTER || FILTER <= 256, "the unrolled filter is longer than 256 terms");
+// Constraints, sizes and launch: in shared_tile.py.
 
 #if STAGE_X
 #define X_SPACE SHARED
@@ -54,7 +22,7 @@ REQUIRE(UNROLL != UNROLL_FILTER || FILTER <= 256, "the unrolled filter is longer
 #define W_ARGUMENT GLOBAL
 #define W_BASE w_staged
 #elif WEIGHTS == WEIGHTS_CONSTANT
-WEIGHTS_IN_CONSTANT(LAYER_M * LAYER_C * FILTER)
+WEIGHTS_IN_CONSTANT(WEIGHT_WORDS)
 #define W_SPACE CONSTANT
 #define W_ARGUMENT CONSTANT
 #define W_BASE CONSTANT_WEIGHTS(w)
@@ -95,7 +63,7 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     const int m_first = LOOP_M ? 0 : blockIdx.y, m_end = LOOP_M ? M : m_first + 1;
     const int thread = threadIdx.y * BLOCK_X + threadIdx.x;
 
-    SHARED_MEMORY(float, staged, X_WORDS + W_WORDS);
+    SHARED_MEMORY(float, staged, SHARED_WORDS);
 #define x_staged staged
 #define w_staged (staged + X_WORDS)
     x += (size_t)blockIdx.x * C * H * W + h_first * W + w_first;

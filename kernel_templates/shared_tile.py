@@ -4,67 +4,140 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import up
+from tuner.arithmetic import pick, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.templates import Baseline, Choice, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+from tuner.sizes import Sizes, size
+from tuner.templates import (
+    Baseline,
+    Choice,
+    Constraint,
+    DeviceLimits,
+    Heuristic,
+    KernelTemplate,
+    Launch,
+    Parameter,
+    read_source,
+)
 
 MAX_GRID = 65_535
 MAX_SUMS = 16
 
 
-def tile(p: Any, layer: ConvLayer) -> tuple[Any, Any]:
-    """Return a block's output rows and columns."""
-    whole = p.TILE_WIDTH == 0
-    return p.TILE_WIDTH + whole * layer.H_out, p.TILE_WIDTH + whole * layer.W_out
+class Tile(Sizes):
+    """The sizes that follow from one configuration (or columns of them)."""
 
+    @property
+    def tile_rows(self) -> Any:
+        """output rows of a block"""
+        return pick(self.p.TILE_WIDTH == 0, self.layer.H_out, self.p.TILE_WIDTH)
 
-def tiles(p: Any, layer: ConvLayer) -> Any:
-    rows, columns = tile(p, layer)
-    return up(layer.H_out, rows) * up(layer.W_out, columns)
+    @property
+    def tile_columns(self) -> Any:
+        """output columns of a block"""
+        return pick(self.p.TILE_WIDTH == 0, self.layer.W_out, self.p.TILE_WIDTH)
 
+    @property
+    def tiles(self) -> Any:
+        return up(self.layer.H_out, self.tile_rows) * up(self.layer.W_out, self.tile_columns)
 
-def rounds(p: Any, layer: ConvLayer) -> Any:
-    """Return how often a block's threads walk over the tile."""
-    rows, columns = tile(p, layer)
-    flat = p.BLOCK_Y == 1
-    return flat * up(rows * columns, p.BLOCK_X) + (p.BLOCK_Y != 1) * (up(columns, p.BLOCK_X) * up(rows, p.BLOCK_Y))
+    @size
+    def threads(self) -> Any:
+        """of a block"""
+        return self.p.BLOCK_X * self.p.BLOCK_Y
 
+    @size
+    def flat(self) -> Any:
+        """threads walk along pixels, else along columns and rows"""
+        return self.p.BLOCK_Y == 1
 
-def shared_bytes(p: Any, layer: ConvLayer) -> Any:
-    rows, columns = tile(p, layer)
-    one_by_one = p.CHANNELS == "one"
-    channels = one_by_one + (p.CHANNELS == "all") * layer.C
-    filters = 1 + (p.CHANNELS == "all") * (p.GRID_LAYOUT == "B,1,1") * (layer.M - 1)
-    x_words = p.STAGE_X * channels * (rows + layer.K - 1) * (columns + layer.K - 1)
-    w_words = p.STAGE_W * filters * channels * layer.K**2
-    return FLOAT_BYTES * (x_words + w_words)
+    @size
+    def rounds_x(self) -> Any:
+        """turns of the threads along a row of the tile, or along all of it"""
+        return pick(
+            self.flat, up(self.tile_rows * self.tile_columns, self.p.BLOCK_X), up(self.tile_columns, self.p.BLOCK_X)
+        )
+
+    @size
+    def rounds(self) -> Any:
+        """turns of the threads in all"""
+        return pick(self.flat, self.rounds_x, self.rounds_x * up(self.tile_rows, self.p.BLOCK_Y))
+
+    @size
+    def loop_m(self) -> Any:
+        """a thread computes all output channels"""
+        return self.p.GRID_LAYOUT == "B,1,1"
+
+    @size
+    def staged_c(self) -> Any:
+        """input channels staged at once"""
+        return pick(self.p.CHANNELS == "all", self.layer.C, 1)
+
+    @property
+    def staged_m(self) -> Any:
+        return pick((self.p.CHANNELS == "all") & self.loop_m, self.layer.M, 1)
+
+    @size
+    def x_words(self) -> Any:
+        """of x, staged"""
+        rows, columns = self.tile_rows + self.layer.K - 1, self.tile_columns + self.layer.K - 1
+        return self.p.STAGE_X * self.staged_c * rows * columns
+
+    @property
+    def w_words(self) -> Any:
+        return self.p.STAGE_W * self.staged_m * self.staged_c * self.layer.K**2
+
+    @size
+    def shared_words(self) -> Any:
+        """of x and w, staged"""
+        return self.x_words + self.w_words
+
+    @property
+    def shared_bytes(self) -> Any:
+        return FLOAT_BYTES * self.shared_words
+
+    @size
+    def terms_unrolled(self) -> Any:
+        """of a filter row"""
+        unroll = self.p.UNROLL
+        return pick(unroll == "1", 1, pick(unroll == "2", 2, self.layer.K))
+
+    @size
+    def rows_unrolled(self) -> Any:
+        """of a filter"""
+        return pick(self.p.UNROLL == "filter", self.layer.K, 1)
+
+    @size
+    def weight_words(self) -> Any:
+        """all of w"""
+        return self.layer.M * self.layer.reduction
 
 
 def launch(p: Any, layer: ConvLayer) -> Launch:
+    tile = Tile(p, layer)
     return Launch(
-        grid=(layer.B, layer.M if p.GRID_LAYOUT == "B,M,1" else 1, tiles(p, layer)),
+        grid=(layer.B, layer.M if p.GRID_LAYOUT == "B,M,1" else 1, tile.tiles),
         block=(p.BLOCK_X, p.BLOCK_Y, 1),
-        shared_bytes=shared_bytes(p, layer),
+        shared_bytes=tile.shared_bytes,
     )
 
 
 def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
-    turns = tiles(p, layer) * rounds(p, layer)
+    tile = Tile(p, layer)
+    turns = tile.tiles * tile.rounds
     return {
-        "shared bytes": shared_bytes(p, layer),
-        "rounds": rounds(p, layer),
+        "shared bytes": tile.shared_bytes,
+        "rounds": tile.rounds,
         "waste": turns * p.BLOCK_X * p.BLOCK_Y / (layer.H_out * layer.W_out),
     }
 
 
 def fits_grid(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    return (tiles(p, layer) <= MAX_GRID) & ((p.GRID_LAYOUT != "B,M,1") | (layer.M <= MAX_GRID))
+    return (Tile(p, layer).tiles <= MAX_GRID) & ((p.GRID_LAYOUT != "B,M,1") | (layer.M <= MAX_GRID))
 
 
 def has_pixels(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    rows, columns = tile(p, layer)
-    threads = p.BLOCK_X * p.BLOCK_Y
-    return (threads <= 64) | (threads < 4 * rows * columns)
+    tile = Tile(p, layer)
+    return (tile.threads <= 64) | (tile.threads < 4 * tile.tile_rows * tile.tile_columns)
 
 
 STEP_2: dict[str, Choice] = {"BLOCK_SHAPE": "32x32", "GRID_LAYOUT": "B,M,1", "STAGE_X": 1, "STAGE_W": 1}
@@ -106,12 +179,6 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: limits.max_threads >= p.BLOCK_X * p.BLOCK_Y,
             "a block has more threads than the device allows",
         ),
-        Constraint("pixels", has_pixels, "most threads of the block would have no pixel"),
-        Constraint(
-            "tile",
-            lambda p, layer, limits: max(layer.H_out, layer.W_out) > p.TILE_WIDTH,
-            "a tile of this width is the whole image",
-        ),
         Constraint("grid", fits_grid, "a grid has at most 65,535 blocks along y and z"),
         Constraint(
             "staging",
@@ -126,47 +193,56 @@ TEMPLATE = KernelTemplate(
         Constraint(
             "constant memory",
             lambda p, layer, limits: (
-                (p.WEIGHTS == "global") | (layer.M * layer.reduction * FLOAT_BYTES <= limits.constant_bytes)
+                (p.WEIGHTS == "global") | (FLOAT_BYTES * Tile(p, layer).weight_words <= limits.constant_bytes)
             ),
             "the weights do not fit constant memory",
         ),
         Constraint(
+            "shared memory",
+            lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
+            "the staged x and w do not fit shared memory",
+        ),
+    ),
+    heuristics=(
+        Heuristic("pixels", has_pixels, "most threads of the block would have no pixel"),
+        Heuristic(
+            "tile",
+            lambda p, layer, limits: max(layer.H_out, layer.W_out) > p.TILE_WIDTH,
+            "a tile of this width is the whole image",
+        ),
+        Heuristic(
             "one channel",
             lambda p, layer, limits: (p.CHANNELS == "all") | (layer.C > 1),
             "a single channel is all of them",
         ),
-        Constraint(
+        Heuristic(
             "kept sums",
-            lambda p, layer, limits: (p.CHANNELS == "all") | (rounds(p, layer) <= MAX_SUMS),
+            lambda p, layer, limits: (p.CHANNELS == "all") | (Tile(p, layer).rounds <= MAX_SUMS),
             "the sums kept from channel to channel do not fit a thread's registers",
         ),
-        Constraint(
-            "shared memory",
-            lambda p, layer, limits: shared_bytes(p, layer) <= limits.shared_bytes,
-            "the staged x and w do not fit shared memory",
-        ),
-        Constraint(
+        Heuristic(
             "unroll by K",
             lambda p, layer, limits: (p.CONST_K == 1) | (p.UNROLL == "1") | (p.UNROLL == "2"),
             "unrolling a filter row needs K at compile time",
         ),
-        Constraint(
+        Heuristic(
             "unroll a 1x1 filter",
             lambda p, layer, limits: (p.UNROLL == "1") | (layer.K > 1),
             "a 1x1 filter has nothing to unroll",
         ),
-        Constraint(
+        Heuristic(
             "unroll by 2",
             lambda p, layer, limits: (p.UNROLL != "2") | (layer.K > 2),
             "unrolling by 2 needs a filter row longer than 2",
         ),
-        Constraint(
+        Heuristic(
             "unrolled filter",
             lambda p, layer, limits: (p.UNROLL != "filter") | (layer.K**2 <= 256),
             "the unrolled filter is longer than 256 terms",
         ),
     ),
     launch=launch,
+    sizes=Tile,
     figures=figures,
     baselines=(
         Baseline("2017 step 2: x and w in shared memory", STEP_2),

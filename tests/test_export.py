@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_store import ENVIRONMENT, TOY, toy_configuration, toy_failure, toy_ok
 
+from tuner.arithmetic import smaller, up
 from tuner.calling import Home
 from tuner.devices import open_device, opencl
 from tuner.devices.cuda_driver import arch_of, driver
 from tuner.errors import StorageError, UsageError
 from tuner.export import Winner, render_header, render_split, write_header
 from tuner.export.cuda import target
-from tuner.export.geometry import GridRule, find_geometry
+from tuner.export.geometry import find_geometry
 from tuner.layers import LAYERS, ConvLayer, find_layer
 from tuner.loading import builtin_templates
 from tuner.results import Environment
@@ -133,45 +136,62 @@ def test_header_on_tensor_cores_says_how_it_multiplies_and_for_which_arch(tmp_pa
 # Geometry
 
 
-def launching(grid: object) -> KernelTemplate:
-    return dataclasses.replace(TOY, launch=lambda p, layer: Launch(grid=grid(layer.B), block=(32, 1, 1)))  # type: ignore[operator]
+def launching(grid: Callable[[int], tuple[int, int, int]]) -> KernelTemplate:
+    return dataclasses.replace(TOY, launch=lambda p, layer: Launch(grid=grid(layer.B), block=(32, 1, 1)))
+
+
+def capped(B: int) -> int:
+    return smaller(up(B * 26, 32), 65_535)
 
 
 @pytest.mark.parametrize(
-    ("grid", "rule", "text"),
+    ("grid", "text", "words"),
     [
-        (lambda B: B, GridRule(1, 1), "(B)"),
-        (lambda B: 16, GridRule(16), "16"),
-        (lambda B: 16 * B, GridRule(16, 1), "(16 * ((B)))"),
-        (lambda B: -(-B // 8), GridRule(1, 1, 8), "(((B) + 7) / 8)"),
-        (lambda B: 6 * -(-B // 4), GridRule(6, 1, 4), "(6 * (((B) + 3) / 4))"),
-        (lambda B: min(-(-B * 26 // 32), 65535), GridRule(1, 13, 16, 65535), None),
-        (lambda B: min(B, 1024), GridRule(1, 1, 1, 1024), "(((B)) < 1024 ? ((B)) : 1024)"),
-        (lambda B: B.bit_length(), None, None),
+        (lambda B: B, "(B)", "B"),
+        (lambda B: 16, "16", "16"),
+        (lambda B: 16 * B, "(16 * (B))", "16 * B"),
+        (lambda B: -(-B // 8), "(((B) + 7) / 8)", "ceil(B / 8)"),
+        (lambda B: (B + 7) // 8, "(((B) + 7) / 8)", "floor((B + 7) / 8)"),
+        (lambda B: math.ceil(B / 8), "(((B) + 7) / 8)", "ceil(B / 8)"),
+        (lambda B: 6 * -(-B // 4), "(6 * (((B) + 3) / 4))", "6 * ceil(B / 4)"),
+        (lambda B: B // 32 + 1, "(((B) / 32) + 1)", "floor(B / 32) + 1"),
+        (lambda B: up(up(B, 2) * 3, 19), "(((3 * (((B) + 1) / 2)) + 18) / 19)", "ceil(3 * ceil(B / 2) / 19)"),
+        (capped, None, "min(ceil(26 * B / 32), 65535)"),
+        (lambda B: smaller(1024, B), "((B) < 1024 ? (B) : 1024)", "min(B, 1024)"),
     ],
-    ids=["B", "constant", "linear", "ceil", "times ceil", "rows capped", "capped", "no rule"],
 )
-def test_grid_rule_is_found(grid: object, rule: GridRule | None, text: str | None) -> None:
-    template = launching(lambda B: (grid(B), 3, 1))  # type: ignore[operator]
+def test_grid_rule_is_the_templates_own_arithmetic(grid: Callable[[int], int], text: str | None, words: str) -> None:
+    template = launching(lambda B: (grid(B), 3, 1))
     found = find_geometry(template, TOY.configuration({}), LAYERS["sp18/conv2"])
-    if rule is None:
-        assert found.rules is None
-        assert found.launch.grid == (14, 3, 1)
-        return
-    assert found.rules
-    assert found.rules[0] == rule
-    if text:
-        assert found.rules[0].text() == text
+    assert found.rules, found.why
+    assert found.rules[0].text() == (text or found.rules[0].text())
+    assert found.rules[0].words() == words
+    assert [found.at(B).grid[0] for B in BATCHES] == [grid(B) for B in BATCHES]
 
 
-def test_grid_rule_in_words() -> None:
-    assert GridRule(6, 1, 4).words() == "6 * ceil(B / 4)"
-    assert GridRule(1, 13, 16, 65535).words() == "ceil(B * 13 / 16), at most 65535"
+@pytest.mark.parametrize(
+    ("grid", "why"),
+    [
+        (lambda B: B.bit_length(), "bit_length"),
+        (lambda B: min(B, 1024), "write smaller(a, b) for min"),
+        (lambda B: B if B % 2 else 2 * B, "%"),
+        (lambda B: 200_000 - B, "fewer blocks"),
+        (lambda B: 7 if B == 10_000 else 8, "differs from batch to batch"),
+        (lambda B: {1: 5}.get(B, 8) if isinstance(B, int) else 8, "for B = 1 the launch is another"),
+    ],
+)
+def test_grid_that_only_a_number_decides_has_no_rule_and_says_why(grid: Callable[[int], int], why: str) -> None:
+    template = launching(lambda B: (grid(B), 3, 1))
+    found = find_geometry(template, TOY.configuration({}), LAYERS["sp18/conv2"])
+    assert found.rules is None
+    assert why in found.why
+    assert found.launch.grid == (grid(10_000), 3, 1)
 
 
 def test_header_without_a_rule_is_for_its_batch_alone() -> None:
     text = render_header(winner(template=launching(lambda B: (B.bit_length(), 1, 1))))
     assert "for B = 10000 and no other" in text
+    assert "has no attribute 'bit_length'" in text
     assert full("#define SP18_CONV2_MIN_B 10000\n#define SP18_CONV2_MAX_B 10000 ") in text
 
 
@@ -316,25 +336,28 @@ def test_only_a_cuda_header_is_split() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "blocks", "most"),
+    ("grid", "blocks", "most"),
     [
-        (GridRule(1, 1), 65_535, 65_535),
-        (GridRule(16, 1), 65_535, 4_095),
-        (GridRule(1, 1, 8), 65_535, 8 * 65_535),
-        (GridRule(1, 13, 16, 65_535), 65_535, (2**31 - 17) // 13),
-        (GridRule(7), 65_535, 2**31 - 1),
+        (lambda B: B, 65_535, 65_535),
+        (lambda B: 16 * B, 65_535, 4_095),
+        (lambda B: up(B, 8), 65_535, 8 * 65_535),
+        (capped, 65_535, (2**31 - 32) // 26),
+        (lambda B: B * 0 + 7, 65_535, 2**31 - 1),
     ],
 )
-def test_most_images_keep_the_grid_within_the_devices(rule: GridRule, blocks: int, most: int) -> None:
+def test_most_images_keep_the_grid_within_the_devices(grid: Callable[..., int], blocks: int, most: int) -> None:
+    found = find_geometry(launching(lambda B: (grid(B), 1, 1)), TOY.configuration({}), LAYERS["sp18/conv2"])
+    assert found.rules
+    rule = found.rules[0]
     assert rule.most_images(blocks) == most
-    assert rule(most) <= blocks
+    assert rule.at(most) <= blocks
 
 
 def test_most_images_are_what_an_int_counts() -> None:
     layer = LAYERS["sp18/conv2"]
     found = find_geometry(launching(lambda B: (B, 3, 1)), TOY.configuration({}), layer)
     assert found.batches(layer, wide=False) == (1, (2**31 - 1) // (16 * 26 * 26))
-    assert found.batches(layer, wide=True) == (1, 2**31 - 2)
+    assert found.batches(layer, wide=True) == (1, 2**31 - 1)
 
 
 def test_constant_weights_are_copied_only_where_they_are_used() -> None:

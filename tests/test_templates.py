@@ -1,4 +1,4 @@
-"""Templates say the same thing twice, in Python and in the .cu; and spaces hold what the constraints allow."""
+"""Templates: their rules, their sizes, and the spaces of both."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pyopencl as cl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pocl_harness import CPU_LIMITS, NARROW_LIMITS, build
+from pocl_harness import CPU_LIMITS, NARROW_LIMITS
 
+from tuner.columns import Columns
 from tuner.devices.cuda_driver import arch_of
 from tuner.errors import UsageError
 from tuner.layers import LAYERS, ConvLayer
 from tuner.loading import builtin_templates, load_template
 from tuner.render import render
 from tuner.space import Space, enumerate_space, enumerate_template
-from tuner.templates import CUDA, OPENCL, Configuration, DeviceLimits, KernelTemplate
-from tuner.values import Values
+from tuner.templates import CUDA, OPENCL, DeviceLimits
 
 CUDA_LIMITS = DeviceLimits(
     dialect=CUDA,
@@ -37,26 +35,10 @@ CUDA_LIMITS = DeviceLimits(
     warp=32,
     capability=90,
 )
+SMALL_LIMITS = replace(CUDA_LIMITS, max_threads=256, shared_bytes=49_152, constant_bytes=4_096, capability=75)
 TEMPLATES = builtin_templates()
 NAMES = sorted(TEMPLATES)
-# The compiler does not see the launch, nor the precision asked for; no choice exceeds its own limit of threads.
-HOST_ONLY = {
-    "grid",
-    "threads",
-    "precision",
-    "tensor cores",
-    "bulk copies",
-    "use of bands",
-    "clusters",
-    "use of clusters",
-    "use of groups",
-    "use of kept groups",
-    "use of odd warps",
-    "use of prefetch",
-    "warpgroups",
-    "busy device",
-}
-DEVICE_MEMORY = {"shared memory", "constant memory", "bands"}  # sizes that only CUDA's compiler knows
+TOLD = [name for name in NAMES if TEMPLATES[name].sizes]
 HAS_NVCC = shutil.which("nvcc") is not None
 needs_nvcc = pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not installed")
 
@@ -87,63 +69,6 @@ def nvcc(source: str, arch: str, folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def rejection(source: str, limits: DeviceLimits, folder: Path) -> str:
-    """Return the compiler's log, or nothing if the source compiles."""
-    if limits.dialect == CUDA:
-        code, log = nvcc(source, arch_of(9, 0), folder)
-        return log if code else ""
-    try:
-        build(source, limits.vector_words)
-    except cl.RuntimeError as error:
-        return str(error)
-    return ""
-
-
-Broken = tuple[Configuration, ConvLayer, DeviceLimits, tuple[str, ...]]
-
-
-def broken_by_constraint(template: KernelTemplate) -> dict[str, Broken]:
-    """For each constraint, among random configurations, the one that breaks it and the fewest others."""
-    rng = np.random.default_rng(17)
-    count = 60_000
-    found: dict[str, Broken] = {}
-    for layer in SHAPES:
-        for limits in (CPU_LIMITS, NARROW_LIMITS, CUDA_LIMITS) if HAS_NVCC else (CPU_LIMITS, NARROW_LIMITS):
-            if limits.dialect not in template.dialects:
-                continue
-            picks = {p.name: rng.integers(len(p.choices), size=count) for p in template.parameters}
-            columns: dict[str, np.ndarray] = {}
-            for parameter in template.parameters:
-                parts = [parameter.parts(choice) for choice in parameter.choices]
-                for name in parts[0]:
-                    columns[name] = np.array([part[name] for part in parts])[picks[parameter.name]]
-            with np.errstate(divide="ignore"):
-                holds = np.array(
-                    [
-                        np.broadcast_to(rule.holds(Values(columns), layer, limits), count)
-                        for rule in template.constraints
-                    ]
-                )
-            breaks = np.count_nonzero(~holds, axis=0)
-            for rule, row in zip(template.constraints, holds, strict=True):
-                candidates = np.flatnonzero(~row)
-                if not len(candidates) or (limits.dialect == OPENCL and rule.name in DEVICE_MEMORY):
-                    continue
-                best = candidates[int(breaks[candidates].argmin())]
-                names = tuple(r.name for r, kept in zip(template.constraints, holds[:, best], strict=True) if not kept)
-                if rule.name not in found or len(names) < len(found[rule.name][3]):
-                    values = {p.name: p.choices[picks[p.name][best]] for p in template.parameters}
-                    found[rule.name] = template.configuration(values), layer, limits, names
-    return found
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_source_repeats_reason_of_every_constraint(name: str) -> None:
-    template = TEMPLATES[name]
-    for rule in template.constraints:
-        assert rule.name in HOST_ONLY or f'"{rule.reason}"' in template.source, rule.name
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_header_names_every_parameter(name: str) -> None:
     template = TEMPLATES[name]
@@ -153,30 +78,46 @@ def test_header_names_every_parameter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_compiler_gives_the_reason_when_a_constraint_breaks(name: str, tmp_path: Path) -> None:
+def test_every_rule_leaves_something_out_and_says_why(name: str) -> None:
+    """Among random configurations of odd shapes, on three kinds of device."""
+    template, count = TEMPLATES[name], 10_000
+    rng = np.random.default_rng(17)
+    idle = {rule.name: rule.reason for rule in template.rules}
+    assert all(idle.values())
+    for layer in (*SHAPES, custom(B=3, C=1, H=4, W=4, M=300_000, K=1)):
+        for limits in (CPU_LIMITS, NARROW_LIMITS, CUDA_LIMITS, SMALL_LIMITS):
+            if limits.dialect in template.dialects:
+                rows = np.column_stack([rng.integers(len(each.choices), size=count) for each in template.parameters])
+                columns = Columns(rows.astype(np.uint8), template.parameters)
+                with np.errstate(divide="ignore"):
+                    for rule in template.rules:
+                        if rule.name in idle and not np.all(rule.holds(columns, layer, limits)):
+                            del idle[rule.name]
+    assert idle == {}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_sizes_are_the_same_for_one_configuration_and_for_columns(name: str) -> None:
     template = TEMPLATES[name]
-    broken = broken_by_constraint(template)
-    reasons = {rule.name: rule.reason for rule in template.constraints}
-    never = set(reasons) - set(broken) - HOST_ONLY - (DEVICE_MEMORY if CUDA not in template.dialects else set())
-    assert not (HAS_NVCC and never), f"never broken: {never}"
-
-    def check(entry: tuple[str, Broken]) -> None:
-        rule, (configuration, layer, limits, names) = entry
-        assert template.violated(configuration, layer, limits) is not None
-        log = rejection(render(template, configuration, layer, limits.dialect).source, limits, tmp_path)
-        assert reasons[rule] in log, f"{configuration} on {layer.describe()} ({limits.dialect}) breaks {names}:\n{log}"
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(check, ((rule, entry) for rule, entry in broken.items() if rule not in HOST_ONLY)))
+    for layer in SHAPES[:4]:
+        for limits in (CPU_LIMITS, CUDA_LIMITS):
+            space = enumerate_template(template, layer, limits)
+            if not len(space):
+                continue
+            picked = np.linspace(0, len(space) - 1, 7).astype(int)
+            columns = template.sizes(Columns(space.rows[picked], template.parameters), layer)
+            for place, row in enumerate(picked.tolist()):
+                for size, (number, _) in template.sizes_of(space.configuration(row), layer).items():
+                    column = np.broadcast_to(getattr(columns, size.lower()), len(picked))
+                    assert column[place] == number, (size, space.configuration(row))
 
 
-@needs_nvcc
-@pytest.mark.parametrize("name", [name for name in NAMES if CUDA in TEMPLATES[name].dialects])
-def test_compiler_refuses_more_threads_than_a_block_may_have(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", TOLD)
+def test_kernel_reads_every_size_it_is_told(name: str) -> None:
     template = TEMPLATES[name]
-    source = render(template, template.configuration({}), LAYERS["fa17/conv1"], CUDA).source
-    log = rejection(re.sub(r"#define BLOCK_X \d+", "#define BLOCK_X 2048", source), CUDA_LIMITS, tmp_path)
-    assert "a block has more threads than the device allows" in log
+    sizes = template.sizes_of(template.configuration({}), LAYERS["sp18/conv2"])
+    common = {"H_OUT", "W_OUT", "FILTER"}
+    assert [each for each in sizes if each not in common and not re.search(rf"\b{each}\b", template.source)] == []
 
 
 @needs_nvcc

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tuner.expressions import Expression, least
+
 
 def up(total: Any, part: Any) -> Any:
     """Return how many parts hold the total: the quotient, rounded up."""
@@ -16,6 +18,8 @@ def larger(a: Any, b: Any) -> Any:
 
 
 def smaller(a: Any, b: Any) -> Any:
+    if isinstance(a, Expression) or isinstance(b, Expression):
+        return least(a, b)
     return a + (b < a) * (b - a)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tuner.calling import Broken, called, line_of, shortened
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
-from tuner.templates import Constraint, DeviceLimits, KernelTemplate, Parameter
+from tuner.templates import DeviceLimits, KernelTemplate, Parameter, Rule
 from tuner.values import Values
 
 Indices = npt.NDArray[np.uint8]
@@ -53,7 +53,7 @@ class Columns(Values):
 
 
 def apply_rule(
-    rule: Constraint, rows: Indices, template: KernelTemplate, limits: tuple[ConvLayer, DeviceLimits], last: bool
+    rule: Rule, rows: Indices, template: KernelTemplate, limits: tuple[ConvLayer, DeviceLimits], last: bool
 ) -> npt.NDArray[np.bool_] | None:
     """Evaluate a rule on all rows, or return None while a parameter it reads is not there yet.
 
@@ -80,28 +80,26 @@ def apply_rule(
             return None
         hint = COLUMNS_HINT if error.kind in (ValueError, TypeError) else ""
         raise UsageError(
-            f"template {template.name}: {error.where}: constraint '{rule.name}' fails: {error.why}{hint}"
+            f"template {template.name}: {error.where}: {rule.kind} '{rule.name}' fails: {error.why}{hint}"
         ) from None
     return _answers(rule, holds, len(rows), template)
 
 
-def _missed(
-    rule: Constraint, one: Columns, template: KernelTemplate, limits: tuple[ConvLayer, DeviceLimits]
-) -> set[str]:
+def _missed(rule: Rule, one: Columns, template: KernelTemplate, limits: tuple[ConvLayer, DeviceLimits]) -> set[str]:
     """Return which names a rule reads of one row in vain: most rules wait for a parameter, and one row tells."""
     with suppress(Broken):
         called(template.home, rule.holds, one, *limits)
     return one.missed
 
 
-def _answers(rule: Constraint, holds: Any, count: int, template: KernelTemplate) -> npt.NDArray[np.bool_]:
+def _answers(rule: Rule, holds: Any, count: int, template: KernelTemplate) -> npt.NDArray[np.bool_]:
     try:
         answers = np.asarray(holds)
     except ValueError:  # of a ragged list
         answers = np.asarray(None)
     if answers.dtype.kind not in "biuf" or answers.shape not in ((), (count,)):
         raise UsageError(
-            f"template {template.name}: {line_of(rule.holds)}: constraint '{rule.name}' gives {shortened(holds)}; "
-            "return whether it holds, for one configuration and for a column of them"
+            f"template {template.name}: {line_of(rule.holds)}: {rule.kind} '{rule.name}' gives "
+            f"{shortened(holds)}; return whether it holds, for one configuration and for a column of them"
         )
     return np.broadcast_to(answers.astype(bool), (count,))

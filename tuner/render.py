@@ -6,6 +6,7 @@ run-time argument); a word such as ``GRID_LAYOUT="B,M,1"`` becomes the enumerato
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from tuner.layers import ConvLayer
 from tuner.sources import marked
 from tuner.templates import (
     ANY_MAGNITUDE,
+    CUDA,
     Choice,
     Configuration,
     Dialect,
@@ -58,10 +60,11 @@ def render(
         marks: Tell the compiler where the lines of a user's own template were written, for its messages.
 
     Raises:
-        Infeasible: The template's launch fails for it.
+        Infeasible: The template's launch or sizes fail for it.
     """
     launch = template.launch_of(configuration, layer)
     defines = layer_defines(layer) + block_defines(launch) + parameter_defines(template, configuration)
+    defines += size_lines(template.sizes_of(configuration, layer), dialect)
     if marks and template.home:
         named = ((f"{dialect}.h", prelude(dialect)), ("parameters", defines))
         parts = [f'#line 1 "{name}"\n{text}' for name, text in named] + [marked(template.source)]
@@ -77,6 +80,17 @@ def layer_defines(layer: ConvLayer) -> str:
 def block_defines(launch: Launch) -> str:
     """Return the block's threads along x, y, z; OpenCL needs them to compile the kernel before its first launch."""
     return "".join(f"#define LAUNCH_{axis} {size}\n" for axis, size in zip("XYZ", launch.block, strict=True))
+
+
+def size_lines(sizes: Mapping[str, tuple[int, str]], dialect: Dialect) -> str:
+    """Return a line for each size: a constant of C++, or in OpenCL C, which has none at file scope, a macro."""
+    lines = []
+    for name, (number, comment) in sizes.items():
+        text = str(number).lower() if dialect == CUDA else str(int(number))
+        kind = "bool" if isinstance(number, bool) else "int"
+        line = f"constexpr {kind} {name} = {text};" if dialect == CUDA else f"#define {name} {text}"
+        lines.append(f"{line}{f'  // {comment}' if comment else ''}\n")
+    return "".join(lines)
 
 
 def parameter_defines(template: KernelTemplate, configuration: Configuration) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tuner.columns import Indices, apply_rule
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
-from tuner.templates import Configuration, Constraint, DeviceLimits, KernelTemplate
+from tuner.templates import Configuration, DeviceLimits, KernelTemplate, Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class TemplateSpace:
 
     Attributes:
         rows: Shape (n, number of parameters): index into each parameter's choices.
-        dropped: How many partial or full combinations each constraint removed, by its name.
+        dropped: How many partial or full combinations each rule removed, by its name.
     """
 
     template: KernelTemplate
@@ -40,9 +40,9 @@ class TemplateSpace:
 
     @property
     def emptied_by(self) -> str:
-        """Why nothing is valid: the reason of the constraint that removed the last combinations."""
+        """Why nothing is valid: the reason of the rule that removed the last combinations."""
         last = next((name for name, count in reversed(self.dropped.items()) if count), "")
-        return next((f"{rule.reason} ({rule.name})" for rule in self.template.constraints if rule.name == last), last)
+        return next((f"{rule.reason} ({rule.name})" for rule in self.template.rules if rule.name == last), last)
 
     def configuration(self, row: int) -> Configuration:
         chosen = zip(self.template.parameters, self.rows[row], strict=True)
@@ -83,13 +83,13 @@ def enumerate_template(template: KernelTemplate, layer: ConvLayer, limits: Devic
         UsageError: A constraint fails, or says neither yes nor no; names it and the template's line.
     """
     rows: Indices = np.zeros((1, 0), dtype=np.uint8)
-    waiting = list(template.constraints)
+    waiting = list(template.rules)
     dropped: dict[str, int] = {}
     for parameter in template.parameters:
         choices = np.arange(len(parameter.choices), dtype=np.uint8)
         rows = np.hstack([np.repeat(rows, len(choices), axis=0), np.tile(choices, len(rows))[:, None]])
         for last in (False, True) if rows.shape[1] == len(template.parameters) else (False,):
-            waiting_still: list[Constraint] = []
+            waiting_still: list[Rule] = []
             for rule in waiting:
                 keep = apply_rule(rule, rows, template, (layer, limits), last)
                 if keep is None:

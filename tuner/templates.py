@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from operator import index
 from pathlib import Path
@@ -22,7 +22,9 @@ from typing import Any
 
 from tuner.calling import Broken, Home, called, line_of, shortened
 from tuner.errors import Infeasible, UsageError
+from tuner.expressions import MOST, Expression
 from tuner.layers import ConvLayer
+from tuner.sizes import Sizes, told
 from tuner.sources import with_includes
 from tuner.values import Values
 from tuner.words import check_choices, check_name, check_together, enumerator
@@ -31,7 +33,7 @@ Choice = int | str
 Dialect = str
 CUDA: Dialect = "cuda"
 OPENCL: Dialect = "opencl"
-MOST_BLOCKS = 2**31 - 1  # along one dimension, on any device
+MOST_BLOCKS = MOST  # along one dimension, on any device
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _TEMPLATE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SHAPE = re.compile(r"(\d+)x(\d+)")
@@ -66,6 +68,8 @@ class DeviceLimits:
 class Launch:
     """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes.
 
+    For a layer whose batch is a letter, the grid is expressions of it.
+
     Raises:
         UsageError: Not three whole numbers each; the message says what was given.
     """
@@ -77,15 +81,19 @@ class Launch:
     def __post_init__(self) -> None:
         for name in ("grid", "block"):
             given = getattr(self, name)
-            sizes = tuple(_whole(size) for size in given) if isinstance(given, tuple | list) else ()
-            if len(sizes) != 3 or None in sizes:
+            sizes = tuple(_size(each) for each in given) if isinstance(given, tuple | list) else ()
+            if len(sizes) != 3 or any(each is None for each in sizes):
                 raise UsageError(
                     f"{name}={shortened(given)} is not three whole numbers below 2^31; write {name}=(a // b, 1, 1)"
                 )
             object.__setattr__(self, name, sizes)
-        if (shared := _whole(self.shared_bytes)) is None or shared < 0:
+        if (shared := _size(self.shared_bytes)) is None or shared < 0:
             raise UsageError(f"shared_bytes={shortened(self.shared_bytes)} is no number of bytes; give a whole number")
         object.__setattr__(self, "shared_bytes", shared)
+
+
+def _size(value: object) -> Any:
+    return value if isinstance(value, Expression) else _whole(value)
 
 
 def _whole(value: object) -> int | None:
@@ -103,6 +111,7 @@ Magnitudes = tuple[float, float]
 ANY_MAGNITUDE: Magnitudes = (2.0**-24, 2.0**24)
 Predicate = Callable[[Any, ConvLayer, DeviceLimits], Any]
 Derivation = Callable[[Any, ConvLayer], Mapping[str, Any]]
+SizesOf = Callable[[Any, ConvLayer], Sizes | Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +175,10 @@ def _are_shapes(choices: tuple[Choice, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A rule known before compiling. ``holds(p, layer, limits)`` must work on scalars and on columns."""
+    """A rule known before compiling: what breaks it cannot run, or computes something else.
+
+    ``holds(p, layer, limits)`` must work on scalars and on columns.
+    """
 
     name: str
     holds: Predicate
@@ -175,6 +187,41 @@ class Constraint:
     def __post_init__(self) -> None:
         if not callable(self.holds):
             raise UsageError(f"constraint '{self.name}': no function; write lambda p, layer, limits: ...")
+
+    @property
+    def kind(self) -> str:
+        return "constraint"
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """A matter of taste, told apart from what is valid: what it does not keep would run, and is not worth a trial.
+
+    ``keeps(p, layer, limits)`` must work on scalars and on columns; ``--no-heuristics`` searches the others too.
+    """
+
+    name: str
+    keeps: Predicate
+    why: str
+
+    def __post_init__(self) -> None:
+        if not callable(self.keeps):
+            raise UsageError(f"heuristic '{self.name}': no function; write lambda p, layer, limits: ...")
+
+    @property
+    def holds(self) -> Predicate:
+        return self.keeps
+
+    @property
+    def reason(self) -> str:
+        return self.why
+
+    @property
+    def kind(self) -> str:
+        return "heuristic"
+
+
+Rule = Constraint | Heuristic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +268,9 @@ class KernelTemplate:
     Args:
         source: The text of the .cu file; its entry point is ``conv_forward``.
         launch: ``launch(p, layer) -> Launch`` for one configuration.
+        heuristics: What is left out of a space though it would run, and why.
+        sizes: ``sizes(p, layer)``: numbers that follow from a configuration, by the names the kernel has them under; a
+            class of :class:`tuner.sizes.Sizes`, or a function that returns a dictionary.
         dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
         figures: ``figures(p, layer)``: by name, positive sizes (or columns of them) that follow from a configuration
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
@@ -242,9 +292,14 @@ class KernelTemplate:
     home: Home | None = None
     wide_indices: bool = False
     magnitudes: Callable[[Any], Magnitudes] | None = None
+    heuristics: tuple[Heuristic, ...] = ()
+    sizes: SizesOf | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
+        rules = [rule.name for rule in self.heuristics]
+        if twice := {rule for rule in rules if [*rules, *(each.name for each in self.constraints)].count(rule) > 1}:
+            raise UsageError(f"template {self.name}: two rules are called '{min(twice)}'; rename one")
         names = [parameter.name for parameter in self.parameters]
         if not names:
             raise UsageError(f"template {self.name}: no parameters; declare at least one")
@@ -258,7 +313,8 @@ class KernelTemplate:
         """Refuse what Python would take and a run would stumble over much later."""
         if not isinstance(self.name, str) or not _TEMPLATE_NAME.fullmatch(self.name):
             raise UsageError(f"template name {shortened(self.name)}: give letters, digits, '_', '-' and '.' alone")
-        for field, kind in (("parameters", Parameter), ("constraints", Constraint), ("baselines", Baseline)):
+        kinds = {"parameters": Parameter, "constraints": Constraint, "heuristics": Heuristic, "baselines": Baseline}
+        for field, kind in kinds.items():
             given = getattr(self, field)
             if not isinstance(given, tuple | list) or not all(isinstance(each, kind) for each in given):
                 raise UsageError(
@@ -267,8 +323,8 @@ class KernelTemplate:
             object.__setattr__(self, field, tuple(given))
         if not isinstance(self.source, str):
             raise UsageError(f"template {self.name}: source is {shortened(self.source)}; write read_source(__file__)")
-        for field in ("launch", "figures"):
-            if not callable(getattr(self, field)) and (field == "launch" or self.figures is not None):
+        for field in ("launch", "figures", "sizes"):
+            if not callable(given := getattr(self, field)) and (field == "launch" or given is not None):
                 raise UsageError(f"template {self.name}: {field} is no function; write lambda p, layer: ...")
         if not isinstance(self.dialects, tuple) or not self.dialects or set(self.dialects) - {CUDA, OPENCL}:
             raise UsageError(
@@ -308,17 +364,26 @@ class KernelTemplate:
             merged |= parameter.parts(given[parameter.name])
         return Values(merged)
 
-    def violated(self, configuration: Configuration, layer: ConvLayer, limits: DeviceLimits) -> Constraint | None:
-        """Return the first constraint that does not hold, or None for a valid configuration.
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What a configuration of a space fulfils: constraints, then heuristics."""
+        return (*self.constraints, *self.heuristics)
+
+    def without_heuristics(self) -> KernelTemplate:
+        """Return the template whose space is everything that would run."""
+        return replace(self, heuristics=())
+
+    def violated(self, configuration: Configuration, layer: ConvLayer, limits: DeviceLimits) -> Rule | None:
+        """Return the first constraint that does not hold, else the first such heuristic; None for a point of the space.
 
         Raises:
             UsageError: One of them fails.
         """
         values = self.values_of(configuration)
-        return next((rule for rule in self.constraints if not self.holds(rule, values, layer, limits)), None)
+        return next((rule for rule in self.rules if not self.holds(rule, values, layer, limits)), None)
 
-    def holds(self, rule: Constraint, values: Values, layer: ConvLayer, limits: DeviceLimits) -> Any:
-        """Return what a constraint says of scalars or of columns.
+    def holds(self, rule: Rule, values: Values, layer: ConvLayer, limits: DeviceLimits) -> Any:
+        """Return what a rule says of scalars or of columns.
 
         Raises:
             UsageError: It fails; names the rule, what it does not find, and the template's line.
@@ -327,8 +392,21 @@ class KernelTemplate:
             return called(self.home, rule.holds, values, layer, limits)
         except Broken as error:
             raise UsageError(
-                f"template {self.name}: {error.where}: constraint '{rule.name}' fails: {error.why}"
+                f"template {self.name}: {error.where}: {rule.kind} '{rule.name}' fails: {error.why}"
             ) from None
+
+    def sizes_of(self, configuration: Configuration, layer: ConvLayer) -> dict[str, tuple[int, str]]:
+        """Return the sizes that a configuration's kernel is told, in order: each a number and a comment.
+
+        Raises:
+            Infeasible: The template's ``sizes`` fails for it, or gives something else; names the template's line.
+        """
+        if self.sizes is None:
+            return {}
+        try:
+            return called(self.home, told, self.sizes, self.values_of(configuration), layer)
+        except Broken as error:
+            raise Infeasible(f"{error.where or line_of(self.sizes)}: sizes fails: {error.why}") from None
 
     def launch_of(self, configuration: Configuration, layer: ConvLayer) -> Launch:
         """Return the geometry of a configuration.

@@ -35,8 +35,8 @@ def _language() -> frozenset[str]:
     return frozenset(word for text in texts for word in _DEFINED.findall(text))
 
 
-def check_name(name: str) -> None:
-    """Refuse a parameter's name that means something else in a kernel or a header.
+def check_name(name: str, what: str = "parameter") -> None:
+    """Refuse a parameter's or a size's name that means something else in a kernel or a header.
 
     Raises:
         UsageError: It is taken; says by what.
@@ -54,7 +54,7 @@ def check_name(name: str) -> None:
         taken = f"{name} is a word of C; give another, such as MY_{name}"
     else:
         return
-    raise UsageError(f"parameter {name}: {taken}")
+    raise UsageError(f"{what} {name}: {taken}")
 
 
 def enumerator(name: str, word: str) -> str:

@@ -53,6 +53,10 @@ def templates(templates: tuple[str, ...], as_json: bool) -> None:
         for parameter in each.parameters:
             echo_wrapped(f"    {parameter.name:<14} {' | '.join(map(str, parameter.choices))}", indent=19)
             echo_wrapped(f"{'':<19}{parameter.doc}", indent=19)
+        if each.heuristics:
+            echo_wrapped("    left out though it would run:", indent=8)
+            for rule in each.heuristics:
+                echo_wrapped(f"        {rule.name}: {rule.why}", indent=12)
         click.echo()
 
 
@@ -65,6 +69,7 @@ def _template_json(template: Any) -> dict[str, Any]:
             {"name": each.name, "choices": list(each.choices), "doc": each.doc} for each in template.parameters
         ],
         "constraints": [{"name": each.name, "reason": each.reason} for each in template.constraints],
+        "heuristics": [{"name": each.name, "reason": each.why} for each in template.heuristics],
         "baselines": [each.name for each in template.baselines],
     }
 

@@ -8,6 +8,7 @@ from tuner.export.geometry import Geometry
 
 _STATIC_SHARED = 48 * 1024  # more needs the kernel's consent
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_SIZE = re.compile(r"^constexpr (?:int|bool) (\w+) =", re.MULTILINE)
 _HELPER = re.compile(r"^(?=__device__[^;={\n]*\()(?![^(\n]*\b(?:__forceinline__|inline|static)\b)", re.MULTILINE)
 _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)\(.*\n", re.MULTILINE)
 _PLAIN_WORDS = ("x", "w", "y", "B", "C", "H", "W", "M", "K", "stream", "error")  # that a program may have defined
@@ -46,7 +47,7 @@ def target(arch: str) -> str:
 
 def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry) -> str:
     """Return the kernel and its host functions for nvcc, and for other compilers the launcher's declaration."""
-    words = [*_PLAIN_WORDS, *dict.fromkeys(_DEFINE.findall(source))]
+    words = [*_PLAIN_WORDS, *dict.fromkeys([*_DEFINE.findall(source), *_SIZE.findall(source)])]
     return "\n".join(
         (
             "#ifdef __CUDACC__",

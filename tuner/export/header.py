@@ -259,10 +259,11 @@ def _geometry_macros(winner: Winner, geometry: Geometry) -> list[str]:
     ]
     if geometry.rules:
         for axis, rule in zip("XYZ", geometry.rules, strict=True):
-            words = f"  // {rule.words()}" if rule.words() else ""
+            words = f"  // {rule.words()}" if "/" in rule.text() or "<" in rule.text() else ""
             lines.append(f"#define {prefix}_LAUNCH_GRID_{axis}(B) {rule.text()}{words}")
     else:
         lines.append(f"// The grid follows B in no simple way: this one is for B = {winner.layer.B} and no other.")
+        lines.append(f"// ({_one_line(geometry.why)})")
         lines += [
             f"#define {prefix}_LAUNCH_GRID_{axis}(B) {blocks}" for axis, blocks in zip("XYZ", launch.grid, strict=True)
         ]

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 
 from tuner.errors import TunerError
-from tuner.export.geometry import Geometry, find_geometry
+from tuner.export.geometry import find_geometry
 from tuner.export.header import Winner
 from tuner.protocol import Task, ragged_batches
 from tuner.render import Rendered
-from tuner.templates import OPENCL, Launch
+from tuner.templates import OPENCL
 
 LAUNCHES = 30  # more than a trial's, each of them checked
 _STRING = re.compile(r'^    "(.*)\\n"$', re.MULTILINE)
@@ -55,20 +55,11 @@ def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
         build: Compiles a text as it stands, without a cache.
     """
     geometry = find_geometry(winner.template, winner.result.configuration, winner.layer)
-    launches = tuple((B, _launch(geometry, B)) for B in ragged_batches(winner.layer.B)) if geometry.rules else ()
+    launches = tuple((B, geometry.at(B)) for B in ragged_batches(winner.layer.B)) if geometry.rules else ()
     rendered = Rendered(
         source=source,
-        launch=_launch(geometry, winner.layer.B),
+        launch=geometry.at(winner.layer.B),
         entry=winner.entry,
         magnitudes=winner.template.magnitudes_of(winner.result.configuration),
     )
     return Task(binary=build(source), rendered=rendered, prune=False, confirm=launches, launches=LAUNCHES)
-
-
-def _launch(geometry: Geometry, B: int) -> Launch:
-    """Return the launch that the header's macros give."""
-    block, shared = geometry.launch.block, geometry.launch.shared_bytes
-    if geometry.rules is None:
-        return geometry.launch
-    x, y, z = (rule(B) for rule in geometry.rules)
-    return Launch(grid=(x, y, z), block=block, shared_bytes=shared)

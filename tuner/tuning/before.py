@@ -62,16 +62,17 @@ def check_some_left(space: Space, options: RunOptions) -> list[str]:
 
 
 def try_python(part: TemplateSpace) -> list[str]:
-    """Call a template's launch and figures; return what to tell the user.
+    """Call a template's launch, sizes and figures; return what to tell the user.
 
     Raises:
-        UsageError: The figures fail, or ``launch`` does for every configuration tried; names the template's line.
+        UsageError: The figures fail, or ``launch`` or ``sizes`` does for every configuration tried; names the line.
     """
     failures = []
     rows = np.unique(np.linspace(0, len(part) - 1, TRIED).astype(int))
     for row in rows.tolist():
         try:
             part.template.launch_of(part.configuration(row), part.layer)
+            part.template.sizes_of(part.configuration(row), part.layer)
         except Infeasible as error:
             failures.append(str(error))
     if len(failures) == len(rows):

@@ -30,9 +30,10 @@ def fingerprint(template: KernelTemplate, configuration: Configuration, spec: Be
 def _geometry(template: KernelTemplate, configuration: Configuration, layer: ConvLayer) -> list[object]:
     try:
         launch = template.launch_of(configuration, layer)
+        sizes = {name: number for name, (number, _) in template.sizes_of(configuration, layer).items()}
     except Infeasible as error:
         return [str(error)]
-    return [launch.grid, launch.block, launch.shared_bytes]
+    return [launch.grid, launch.block, launch.shared_bytes, *([sizes] if sizes else [])]
 
 
 def study_key(space: Space, spec: BenchSpec, facts: BenchFacts) -> StudyKey:
