@@ -9,6 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 from faulty import faulty
+from pebble import ProcessExpired
 from test_faults import Silent
 from toy_store import ENVIRONMENT
 
@@ -16,6 +17,7 @@ from tuner.compiler import MOST_KILLED, Compiler
 from tuner.devices.nvcc import KILLED
 from tuner.errors import Killed, TunerError
 from tuner.layers import find_layer
+from tuner.processes import Processes
 from tuner.storage import Store
 from tuner.tuning import RunOptions
 from tuner.tuning.session import tune
@@ -105,6 +107,47 @@ def test_full_disk_ends_the_run_and_blames_no_configuration(tmp_path, monkeypatc
 def test_part_of_nvcc_that_was_killed_is_told_from_one_that_failed():
     assert KILLED.search("nvcc error   : 'cicc' died due to signal 9 (Kill signal)")
     assert not KILLED.search("nvcc error   : 'ptxas' died due to signal 11 (Invalid memory reference)")
+
+
+KILLS = """#!/bin/sh
+[ -e {folder}/killed ] || {{ touch {folder}/killed; kill -9 $PPID; }}
+exit 1
+"""
+KERNEL = "__kernel void k(__global float *y) { y[get_global_id(0)] = 3.25f; }"
+
+
+def test_linker_killed_during_a_build_is_no_verdict_on_the_source(tmp_path, monkeypatch):
+    """PoCL ends its process when its linker does not come back; the next attempt links."""
+    system = tmp_path / "ld"
+    system.write_text(KILLS.format(folder=tmp_path))
+    system.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("TUNER_CACHE_DIR", str(tmp_path / "cache"))
+    compiler = Compiler(ENVIRONMENT, 1, 300.0)
+    try:
+        with pytest.raises(Killed, match=r"the compiler's linker was killed from outside \(SIGKILL"):
+            compiler.result(compiler.submit(KERNEL))
+        assert compiler.result(compiler.submit(KERNEL)).binary
+    finally:
+        compiler.close()
+
+
+@pytest.mark.parametrize(("said", "killed"), [("unable to execute command: Killed", True), ("no memory", False)])
+def test_linker_killed_while_a_worker_prepares_is_no_verdict_on_its_task(said, killed):
+    worker = Worker.__new__(Worker)
+    worker._processes, worker.restarts = Processes(1, log=True), 0
+    future: Future = Future()
+    future.set_exception(ProcessExpired("Abnormal termination", code=-signal.SIGABRT, pid=77))
+    try:
+        (worker._processes.folder / "78.log").write_text("unable to execute command: Terminated")
+        (worker._processes.folder / "77.log").write_text(f"error: {said}\nFinal linking of kernel k failed.\n")
+        verdict = worker.finish(future)
+    finally:
+        worker.close()
+    assert (verdict.outcome, verdict.killed) == ("crashed", killed)
+    assert verdict.text.startswith(
+        "the worker's linker was killed" if killed else "the worker died with SIGABRT\nerror"
+    )
 
 
 def test_compiler_whose_process_died_before_it_began_is_no_verdict():

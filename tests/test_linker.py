@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.devices.linker import BIN, bring_linker
+from tuner.devices.linker import BIN, bring_linker, linkers_killer
 
 REAL = shutil.which("ld", path=os.pathsep.join(f for f in os.environ["PATH"].split(os.pathsep) if f != str(BIN)))
 NO_LIBRARIES = """#!/bin/sh
@@ -115,6 +116,34 @@ def test_linker_that_is_killed_is_run_again(tmp_path):
     killed_once = '#!/bin/sh\n[ -e was ] || { touch was; kill -9 $$; }\necho "$@" > asked\n'
     assert link(tmp_path, LD=write(tmp_path / "once", killed_once)).returncode == 0
     assert (tmp_path / "asked").read_text().split()[-2:] == ["-lgcc", "-lc"]
+
+
+KILLED = "#!/bin/sh\nkill -9 $$\n"
+KILLED_BUT_WITHOUT_LIBRARIES = '#!/bin/sh\ncase " $* " in *" -l"*) kill -9 $$ ;; esac\necho "no room" >&2\nexit 3\n'
+
+
+@pytest.mark.parametrize(
+    ("ld", "tcc"),
+    [(KILLED, ""), (KILLED, KILLED), (KILLED_BUT_WITHOUT_LIBRARIES, ""), (KILLED, "#!/bin/sh\nexit 1\n")],
+)
+def test_linker_that_is_killed_each_time_is_told_from_one_that_refuses(tmp_path, ld, tcc):
+    programs = {"LD": write(tmp_path / "ld", ld)} | ({"TCC": write(tmp_path / "tcc", tcc)} if tcc else {})
+    assert link(tmp_path, **programs).returncode == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("said", "by"),
+    [
+        ("error: unable to execute command: Killed\nerror: linker command failed due to signal", "SIGKILL"),
+        ("error: unable to execute command: Terminated\n", "SIGTERM"),
+        ("error: linker command failed with exit code 137 (use -v to see invocation)", "SIGKILL"),
+        ("error: unable to execute command: Segmentation fault", ""),
+        ("error: linker command failed with exit code 1 (use -v to see invocation)", ""),
+        ("error: linker command failed with exit code 1370", ""),
+    ],
+)
+def test_linker_killed_from_outside_is_told_by_what_clang_says(said, by):
+    assert (by in linkers_killer(said)) if by else linkers_killer(said) == ""
 
 
 def test_script_that_is_called_as_the_systems_linker_refuses_and_the_next_one_links(tmp_path):

@@ -22,7 +22,7 @@ class Setting:
     """What a new process is told.
 
     Attributes:
-        log: File that gets its messages.
+        log: File that gets its messages; of one for each process, ``{pid}`` in its name.
         scratch: Folder for its short-lived files.
         nice: By how much it gives way to other processes.
         keeper: Id of the process that started it.
@@ -40,7 +40,7 @@ def begin(setting: Setting) -> None:
     PoCL leaves files of every build behind, compilers those of a build that was cut short; in a folder of this process
     they go when the run ends, and no other process clears them away beneath it.
     """
-    handle = os.open(setting.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(setting.log.replace("{pid}", str(os.getpid())), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from tuner.cache import CompileCache, binary_key
+from tuner.devices.linker import linkers_killer
 from tuner.errors import CompileError, Killed, Rejected, TimedOut, Unforeseen
 from tuner.processes import DIED, Processes, killer
 from tuner.results import Environment
@@ -46,7 +47,7 @@ class Compiler:
     def __init__(self, environment: Environment, jobs: int, limit: float = COMPILE_SECONDS) -> None:
         self._environment, self.limit = environment, limit
         self.cache = CompileCache.default()
-        self._processes = Processes(jobs, nice=0 if environment.kind == "cpu" else NICE)
+        self._processes = Processes(jobs, log=True, nice=0 if environment.kind == "cpu" else NICE)
 
     def submit(self, source: str) -> Future[Compiled]:
         """Return the future binary of ``source``; read it with :meth:`result`."""
@@ -89,7 +90,10 @@ class Compiler:
             how = "had not begun when its process died" if isinstance(error, BrokenProcessPool) else killer(error)
             if how:
                 raise Killed(f"the compiler {how}") from None
-            raise CompileError(f"the compiler's process died: {error}") from None
+            said = self._processes.said(error)
+            if how := linkers_killer(said):
+                raise Killed(f"the compiler's linker {how}", said) from None
+            raise CompileError(f"the compiler's process died: {error}", said) from None
 
     def compiled(self, source: str) -> Compiled:
         """Compile now; should the compiler be killed from outside, up to three times.

@@ -22,6 +22,8 @@ from tuner.spawning import WITHOUT_MAIN
 
 T = TypeVar("T")
 QUIET = "ignore:resource_tracker:UserWarning"  # it would complain in the terminal of a run that was killed
+LOG = "{pid}.log"
+MOST_SAID = 2000  # bytes of it
 DIED = (ProcessExpired, BrokenProcessPool)
 OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 
@@ -34,19 +36,19 @@ class Processes:
 
     Args:
         number: Processes.
-        log: Name of the file in ``folder`` that gets their messages; None to drop them.
+        log: Keep their messages for :meth:`said`.
         nice: By how much they give way to other processes.
 
     Raises:
         TunerError: There is no room for a folder, or the system allows no process or semaphore; one line.
     """
 
-    def __init__(self, number: int, log: str | None = None, nice: int = 0) -> None:
+    def __init__(self, number: int, log: bool = False, nice: int = 0) -> None:
         self._number = number
         self._scratch = Scratch()
         self.folder = self._scratch.folder
         self._setting = Setting(
-            log=str(self.folder / log) if log else os.devnull,
+            log=str(self.folder / LOG) if log else os.devnull,
             scratch=str(self.folder),
             nice=nice,
             keeper=os.getpid(),
@@ -88,6 +90,11 @@ class Processes:
             raise TunerError(_no_start(error)) from error
         return future
 
+    def said(self, error: BaseException) -> str:
+        """Return the last messages of the process whose end ``error`` tells; nothing where it left none."""
+        path = self.folder / LOG.replace("{pid}", str(getattr(error, "pid", None)))
+        return path.read_text(errors="replace")[-MOST_SAID:].strip() if path.exists() else ""
+
     def check_room(self) -> None:
         """Refuse to blame a configuration for what a full disk may have done.
 
@@ -128,10 +135,12 @@ def stillborn(error: BaseException) -> str:
 def killer(error: BaseException) -> str:
     """Return how a process was killed from outside, by a signal that nothing it runs sends itself; else nothing."""
     code = getattr(error, "exitcode", None)
-    if code not in OUTSIDE:
-        return ""
-    cause = ", as when memory runs out" if code == -signal.SIGKILL else ""
-    return f"was killed from outside ({signal.Signals(-code).name}{cause})"
+    return from_outside(signal.Signals(-code)) if code in OUTSIDE else ""
+
+
+def from_outside(by: signal.Signals) -> str:
+    """Say that something was killed from outside."""
+    return f"was killed from outside ({by.name}{', as when memory runs out' if by == signal.SIGKILL else ''})"
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner import stages, workshop
 from tuner.compiler import MOST_KILLED
+from tuner.devices.linker import linkers_killer
 from tuner.errors import Crashed, DeviceError, Killed, OutOfResources, TimedOut, TunerError, Unforeseen
 from tuner.processes import DIED, Processes, killer, stillborn
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
@@ -46,8 +47,7 @@ class Worker:
     ) -> None:
         self.spec, self.trial_timeout = spec, trial_timeout
         self.restarts = 0
-        self._processes = Processes(1, log="worker.log")
-        self._log = self._processes.folder / "worker.log"
+        self._processes = Processes(1, log=True)
         try:
             preparing = self._processes.schedule(workshop.facts, spec, limit=PREPARE_SECONDS)
             if tell:
@@ -79,7 +79,7 @@ class Worker:
         except FutureTimeout:
             raise TimedOut(f"took longer than its limit of {limit:.0f} s") from None
         except DIED as error:
-            raise (Killed if killer(error) else Crashed)(self._obituary(error).splitlines()[0]) from None
+            raise (Killed if self._killer(error) else Crashed)(self._obituary(error).splitlines()[0]) from None
 
     def start(self, task: Task, most: float = math.inf) -> Future[Verdict]:
         """Begin to check and time one configuration; read it with :meth:`finish`.
@@ -106,7 +106,7 @@ class Worker:
             )
             self.restarts += 1
         except DIED as error:
-            verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error), killed=bool(killer(error)))
+            verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error), killed=bool(self._killer(error)))
             self.restarts += 1
         except TunerError as error:  # the bench itself could not be prepared
             verdict = Verdict(outcome=Crashed.outcome, text=str(error), lost=isinstance(error, Unforeseen))
@@ -132,12 +132,19 @@ class Worker:
     def _obituary(self, error: BaseException) -> str:
         if why := stillborn(error):
             return why
-        if how := killer(error):
-            return f"the worker {how}"
+        if how := self._killer(error):
+            return f"the worker{how}"
         code = int(getattr(error, "exitcode", 0) or 0)
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"
-        log = self._log.read_text(errors="replace")[-2000:].strip() if self._log.exists() else ""
-        return f"the worker died with {name}" + (f"\n{log}" if log else "")
+        said = self._processes.said(error)
+        return f"the worker died with {name}" + (f"\n{said}" if said else "")
+
+    def _killer(self, error: BaseException) -> str:
+        """Return how the process, or a linker that it ran, was killed from outside; else nothing."""
+        if how := killer(error):
+            return f" {how}"
+        how = linkers_killer(self._processes.said(error))
+        return f"'s linker {how}" if how else ""
 
     def replace(self) -> None:
         """Give up the worker process; the next call starts another, which prepares the same bench again."""

