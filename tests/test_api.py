@@ -14,7 +14,7 @@ import pytest
 import tuner
 from tuner import ConvLayer, Observer, RunOptions, UsageError, tune
 
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "python.md"
 SIZES = "c=2,h=12,w=11,m=3,k=3,b=9"
 
 
@@ -102,9 +102,9 @@ def test_what_cannot_be_is_named(monkeypatch, tmp_path, given, words):
 
 
 @pytest.mark.parametrize("how", ["file", "stdin"])
-def test_example_of_the_readme_runs_as_it_stands(tmp_path, how):
+def test_first_example_of_the_page_runs_as_it_stands(tmp_path, how):
     """On a small layer, since its own takes a while; without a ``__main__`` guard."""
-    text = README.read_text(encoding="utf-8").split("## From Python")[1]
+    text = PAGE.read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:1]
     assert '"conv2"' in example
     script = example.replace('"conv2"', f'"{SIZES}"').replace("trials=20", "trials=4")

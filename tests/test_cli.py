@@ -359,10 +359,3 @@ def test_read_only_folder_is_one_line(capsys, tmp_path, monkeypatch):
     assert code == 1
     assert err.count("\n") == 1
     assert Path(folder).exists()
-
-
-def test_readme_names_every_command():
-    from tuner.cli import cli
-
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    assert [name for name in cli.commands if f"`tune {name}" not in text] == []

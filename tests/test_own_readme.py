@@ -1,4 +1,4 @@
-"""README's own kernel, copied into an empty folder, is tuned and exported by README's commands as they stand."""
+"""The documented template, copied into an empty folder, is tuned and exported by the documented commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def folder(tmp_path):
     """An empty folder with what the section shows, and a ``tune`` on the PATH that is this one."""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Your own kernel\n")[1].split("\n## ")[0]
+    page = (ROOT / "docs" / "adding-a-template.md").read_text(encoding="utf-8")
+    section = page.split("## A complete example\n")[1].split("\n## ")[0]
     blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
     assert set(blocks) == {"c", "python", "sh"}
     (tmp_path / "mine.cu").write_text(blocks["c"])
@@ -34,13 +35,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_kernel_of_the_readme_is_for_both_languages(folder):
+def test_kernel_of_the_page_is_for_both_languages(folder):
     template = load_template(folder / "mine.py")
     for dialect in (CUDA, OPENCL):
         check_source(template, dialect)
 
 
-def test_commands_of_the_readme_tune_and_export_it(folder):
+def test_commands_of_the_page_tune_and_export_it(folder):
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
