@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.arithmetic import one_of, pick, smaller, up
-from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES, magnitudes_of_operands
+from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES, keeps_fp32, magnitudes_of_operands
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
@@ -203,6 +203,14 @@ def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
     return {"shared bytes": tile.shared_bytes, "rounds": tile.rounds, "waste": tile.waste}
 
 
+def exact_sums(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    useful = smaller(tile.steps, tile.word_c * layer.K)  # steps that hold a term of a given pixel
+    products = pick(p.OPERANDS == "fp16x4", 2, 3)
+    added = products * tile.own_chunks * useful * layer.K
+    return keeps_fp32(added, layer.reduction, limits)
+
+
 def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     staged = 2 * FLOAT_BYTES * tile.staged_c * layer.H * layer.W
@@ -368,6 +376,9 @@ TEMPLATE = KernelTemplate(
             "precision",
             lambda p, layer, limits: one_of(p.OPERANDS, EXACT[limits.precision]),
             "these operands are rounded further than the precision asked for, or need not be as exact",
+        ),
+        Constraint(
+            "exact sums", exact_sums, "so many terms are too many for FP32's accuracy: tensor cores round toward zero"
         ),
         Constraint(
             "threads",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.arithmetic import one_of, pick, up
-from tuner.capabilities import WARPGROUPS, magnitudes_of_operands
+from tuner.capabilities import WARPGROUPS, keeps_fp32, magnitudes_of_operands
 from tuner.layers import ConvLayer
 from tuner.rules import block_registers, register_limit
 from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
@@ -152,6 +152,12 @@ def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
     return {"shared bytes": tile.shared_bytes, "blocks": up(tile.work, p.SEQUENCE) * tile.groups, "waste": tile.waste}
 
 
+def exact_sums(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    tile = Tile(p, layer)
+    added = 3 * tile.chunks * (tile.c_units // 2) * layer.K**2
+    return keeps_fp32(added, layer.reduction, limits)
+
+
 def few_channels_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     return tile.c_units * tile.unit_c * tile.chunks <= 2 * layer.C
@@ -245,6 +251,9 @@ TEMPLATE = KernelTemplate(
             "precision",
             lambda p, layer, limits: one_of(p.OPERANDS, EXACT[limits.precision]),
             "these operands are rounded further than the precision asked for, or need not be as exact",
+        ),
+        Constraint(
+            "exact sums", exact_sums, "so many terms are too many for FP32's accuracy: tensor cores round toward zero"
         ),
         Constraint(
             "threads",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tuner.templates import ANY_MAGNITUDE, Magnitudes
+from tuner.templates import ANY_MAGNITUDE, DeviceLimits, Magnitudes
 
 TENSOR_CORES: Final = 80  # the first with products of TF32 and BF16
 BULK_COPIES: Final = 90  # the first with an engine of its own that copies runs of shared memory
@@ -24,3 +24,19 @@ FP16_MAGNITUDES: Magnitudes = (
 def magnitudes_of_operands(p: Any) -> Magnitudes:
     """Return the magnitudes of x that a configuration's ``OPERANDS`` hold."""
     return FP16_MAGNITUDES if str(p.OPERANDS).startswith("fp16") else ANY_MAGNITUDE
+
+
+SUM_ROUNDINGS = 11  # times the square root of a sum's terms; errors stay under 7 of the 8 units allowed (H200)
+
+
+def keeps_fp32(additions: Any, terms: int, limits: DeviceLimits) -> Any:
+    """Say whether products of tensor cores add up to FP32's accuracy.
+
+    Each addition to a sum is rounded toward zero, so their errors add up, while those of a plain FP32 kernel grow with
+    the square root of its terms.
+
+    Args:
+        additions: To one sum.
+        terms: That the sum has.
+    """
+    return (limits.precision != "fp32") | (additions**2 <= SUM_ROUNDINGS**2 * terms)
