@@ -24,7 +24,7 @@ from tuner.loading import builtin_templates
 from tuner.render import render
 from tuner.results import Resources, Result
 from tuner.search.candidates import Candidates
-from tuner.search.resources import resident_warps
+from tuner.search.resource_model import resident_warps
 from tuner.space import Space, enumerate_space
 from tuner.templates import CUDA
 from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLED_BYTES, SPILLS, Foresight

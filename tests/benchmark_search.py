@@ -27,11 +27,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.search.gp import Kernel, Normal, Prior
+from tuner.search.gp import likelihood
+from tuner.search.gp.kernel import Kernel, Normal, Prior
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.samplers import Sampler, make_sampler
+from tuner.search.samplers.base import Sampler
+from tuner.search.samplers.factory import make_sampler
+from tuner.search.samplers.settings import Settings
+from tuner.search.samplers.surrogate import SurrogateSampler
 from tuner.search.scores import Curve, Summary, summarise, table
-from tuner.search.surrogate import Settings, SurrogateSampler
 
 KINDS = ("number", "valuation", "exact", "flag", "word", "volume")
 TARGETS = {1: (22.0, 35.0), 8: (22.0, 42.0)}  # evaluations to 5% and to 1%, by batch
@@ -149,8 +152,8 @@ def fit(path: Path) -> dict[str, list[tuple[float, float]]]:
     middle = float(np.median(raw))
     reach = max(middle - float(raw.min()), 1e-9) * Settings().compress
     values = np.where(raw > middle, middle + reach * np.log1p(np.maximum(raw - middle, 0) / reach), raw)
-    kernel = Kernel(space.candidates.model_features, WIDE)
-    kernel.fit(space.candidates.codes_of(rows), (values - values.mean()) / values.std(), np.zeros(len(rows)), 60)
+    kernel, target = Kernel(space.candidates.model_features, WIDE), (values - values.mean()) / values.std()
+    likelihood.fit(kernel, space.candidates.codes_of(rows), target, np.zeros(len(rows)), 60)
     count = len(kernel.features)
     found: dict[str, list[tuple[float, float]]] = {}
     for position, feature in enumerate(kernel.features):

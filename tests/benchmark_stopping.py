@@ -22,9 +22,10 @@ from statistics import median
 
 import numpy as np
 
-from tuner.search.candidates import Floats
+from tuner.search.arrays import Floats
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.samplers import Sampler, make_sampler
+from tuner.search.samplers.base import Sampler
+from tuner.search.samplers.factory import make_sampler
 from tuner.tuning.finals import FINALISTS
 from tuner.tuning.gain import GainRule, History
 

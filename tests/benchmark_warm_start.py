@@ -21,11 +21,12 @@ from statistics import geometric_mean, median
 
 import numpy as np
 
-from tuner.search.model import Known
+from tuner.search.observations import Observations
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.samplers import Sampler, make_sampler
+from tuner.search.samplers.base import Sampler
+from tuner.search.samplers.factory import make_sampler, warm_started
 from tuner.search.simulate import measured_rows, search
-from tuner.search.warm import FEWEST, transfer, warmed
+from tuner.search.translate import MIN_SHARED, translate
 
 DONATED, TRIALS, SOON = 150, 200, 15
 KINDS = ("none", "right", "shuffled", "reversed")
@@ -44,14 +45,14 @@ class Remembering:
         return fresh
 
 
-def donate(donor: Recorded, space: Recorded, seed: int) -> Known:
+def donate(donor: Recorded, space: Recorded, seed: int) -> Observations:
     """Search ``donor``, and return what was measured by the rows of ``space``."""
     sampler = Remembering(make_sampler("surrogate", donor.candidates, seed + 100))
     search(donor, sampler, DONATED)
-    return transfer(donor.candidates, measured_rows(donor, np.array(sampler.rows)), space.candidates)
+    return translate(donor.candidates, measured_rows(donor, np.array(sampler.rows)), space.candidates)
 
 
-def spoilt(known: Known, kind: str, seed: int) -> Known | None:
+def spoilt(known: Observations, kind: str, seed: int) -> Observations | None:
     if kind == "none":
         return None
     if kind == "shuffled":
@@ -66,10 +67,10 @@ def pairs(folder: Path) -> Iterator[tuple[Recorded, Recorded]]:
             yield donor, space
 
 
-def evaluations(space: Recorded, known: Known | None, seed: int, batch: int = 1) -> int:
+def evaluations(space: Recorded, known: Observations | None, seed: int, batch: int = 1) -> int:
     sampler: Sampler = make_sampler("surrogate", space.candidates, seed)
     if known is not None:
-        sampler = warmed(sampler, known, seed)
+        sampler = warm_started(sampler, known, seed)
     return search(space, sampler, TRIALS, batch).reaches(0.01)
 
 
@@ -84,14 +85,14 @@ def layer_of(space: Recorded) -> str:
     return space.name.rsplit("-", 1)[0]
 
 
-def whole(donor: Recorded, space: Recorded) -> Known:
+def whole(donor: Recorded, space: Recorded) -> Observations:
     """Return all results of ``donor`` by the rows of ``space``, as logarithms of their ratio to its fastest."""
     rows = np.arange(len(donor.candidates))
-    found = transfer(donor.candidates, measured_rows(donor, rows), space.candidates)
+    found = translate(donor.candidates, measured_rows(donor, rows), space.candidates)
     return replace(found, values=found.values - np.log(donor.best))
 
 
-def together(donors: Collection[Known]) -> Known:
+def together(donors: Collection[Observations]) -> Observations:
     """Return the results of several donors as one's; a row that several have counts with the mean."""
     rows, places = np.unique(np.concatenate([each.rows for each in donors]), return_inverse=True)
     count = np.bincount(places)
@@ -99,15 +100,15 @@ def together(donors: Collection[Known]) -> Known:
         np.bincount(places, np.concatenate([getattr(each, side) for each in donors])) / count
         for side in ("values", "variances")
     )
-    return Known(rows=rows, values=values, variances=variances)
+    return Observations.of(rows=rows, values=values, variances=variances)
 
 
 def search_by_siblings(folder: Path, seeds: int, batches: list[int]) -> None:
     spaces = [load_recorded(path) for path in sorted(folder.glob("*.csv.gz"))]
     for space in spaces:
         others = {donor.name: whole(donor, space) for donor in spaces if layer_of(donor) != layer_of(space)}
-        donors = {name: known for name, known in others.items() if len(known) >= FEWEST}
-        beginnings: dict[str, Known | None] = {"none": None, **donors}
+        donors = {name: known for name, known in others.items() if len(known) >= MIN_SHARED}
+        beginnings: dict[str, Observations | None] = {"none": None, **donors}
         if len(donors) > 1:
             beginnings["all together"] = together(donors.values())
         for batch in batches:
@@ -121,7 +122,7 @@ def compare(folder: Path, seeds: int, kinds: list[str]) -> None:
     all_of: dict[str, list[int]] = {kind: [] for kind in kinds}
     for donor, space in pairs(folder):
         knowns = [donate(donor, space, seed) for seed in range(seeds)]
-        if min(map(len, knowns)) < FEWEST:
+        if min(map(len, knowns)) < MIN_SHARED:
             continue
         counts = {
             kind: [evaluations(space, spoilt(known, kind, seed), seed) for seed, known in enumerate(knowns)]

@@ -18,10 +18,11 @@ from test_faults import SIZES, run
 from test_samplers import product
 
 from tuner.errors import TunerError
-from tuner.search import ahead as module
-from tuner.search.ahead import Ahead
-from tuner.search.surrogate import HURRIED, SurrogateSampler
-from tuner.search.warm import begun
+from tuner.search.samplers import background as module
+from tuner.search.samplers.background import BackgroundSampler
+from tuner.search.samplers.factory import sampler_for_run
+from tuner.search.samplers.settings import HURRIED
+from tuner.search.samplers.surrogate import SurrogateSampler
 from tuner.storage import Store
 from tuner.worker import Worker
 
@@ -29,8 +30,8 @@ CANDIDATES = product((4, 5, 3))
 
 
 @pytest.fixture
-def sampler() -> Iterator[Ahead]:
-    ahead = Ahead(partial(begun, "surrogate", CANDIDATES, 0, None))
+def sampler() -> Iterator[BackgroundSampler]:
+    ahead = BackgroundSampler(partial(sampler_for_run, "surrogate", CANDIDATES, 0, None))
     yield ahead
     ahead.close()
 
@@ -39,18 +40,18 @@ def seconds(row: int) -> float:
     return 1.0 + 0.1 * float(CANDIDATES.choices[row].sum())
 
 
-def wait_until_ready(ahead: Ahead) -> None:
+def wait_until_ready(ahead: BackgroundSampler) -> None:
     deadline = time.monotonic() + 300
     while not ahead.has_some() and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
-def kill_process(ahead: Ahead) -> None:
+def kill_process(ahead: BackgroundSampler) -> None:
     pid = ahead._processes.schedule(os.getpid, limit=300.0).result()
     os.kill(pid, signal.SIGKILL)
 
 
-def test_every_row_is_proposed_once_and_then_none(sampler: Ahead) -> None:
+def test_every_row_is_proposed_once_and_then_none(sampler: BackgroundSampler) -> None:
     rows: list[int] = []
     while proposed := sampler.propose(7):
         assert len(proposed) <= 7
@@ -61,7 +62,7 @@ def test_every_row_is_proposed_once_and_then_none(sampler: Ahead) -> None:
     assert sampler.has_some()  # it answers at once: that there is nothing
 
 
-def test_what_others_took_is_not_proposed_though_it_lay_ready(sampler: Ahead) -> None:
+def test_what_others_took_is_not_proposed_though_it_lay_ready(sampler: BackgroundSampler) -> None:
     for row in sampler.propose(1):
         sampler.observe(row, seconds(row))
     wait_until_ready(sampler)
@@ -78,7 +79,7 @@ def test_what_others_took_is_not_proposed_though_it_lay_ready(sampler: Ahead) ->
 
 def test_it_learns_what_it_is_told() -> None:
     candidates = product((8, 8, 8))
-    ahead = Ahead(partial(begun, "surrogate", candidates, 1, None))
+    ahead = BackgroundSampler(partial(sampler_for_run, "surrogate", candidates, 1, None))
     try:
         tried = []
         for _ in range(60):
@@ -91,7 +92,7 @@ def test_it_learns_what_it_is_told() -> None:
         ahead.close()
 
 
-def test_a_killed_process_costs_no_proposal_and_repeats_none(sampler: Ahead) -> None:
+def test_a_killed_process_costs_no_proposal_and_repeats_none(sampler: BackgroundSampler) -> None:
     rows = sampler.propose(1)
     for row in rows:
         sampler.observe(row, seconds(row))
@@ -104,7 +105,7 @@ def test_a_killed_process_costs_no_proposal_and_repeats_none(sampler: Ahead) -> 
 
 def test_a_process_that_dies_each_time_ends_the_run_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_DEATHS", 2)
-    ahead = Ahead(partial(os._exit, 3))  # type: ignore[arg-type]
+    ahead = BackgroundSampler(partial(os._exit, 3))  # type: ignore[arg-type]
     try:
         with pytest.raises(TunerError, match=r"^sampler: its process died 2 times .*--sampler random$"):
             ahead.propose(1)
@@ -112,7 +113,7 @@ def test_a_process_that_dies_each_time_ends_the_run_with_one_line(monkeypatch: p
         ahead.close()
 
 
-def test_more_is_ordered_where_compilers_wait_and_less_where_they_do_not(sampler: Ahead) -> None:
+def test_more_is_ordered_where_compilers_wait_and_less_where_they_do_not(sampler: BackgroundSampler) -> None:
     for row in range(3):
         sampler.observe(row, seconds(row))
         sampler.has_some(hurry=True)

@@ -20,9 +20,10 @@ from tuner.search import figures as module
 from tuner.search.candidates import Candidates
 from tuner.search.figures import LEVELS, Figures, logarithms
 from tuner.search.recorded import load_recorded
-from tuner.search.samplers import SAMPLERS, make_sampler
-from tuner.search.screen import ALL
-from tuner.search.surrogate import HURRIED, SurrogateSampler
+from tuner.search.samplers.factory import SAMPLERS, make_sampler
+from tuner.search.samplers.pool import ALL
+from tuner.search.samplers.settings import HURRIED
+from tuner.search.samplers.surrogate import SurrogateSampler
 from tuner.space import enumerate_space
 from tuner.templates import KernelTemplate, Parameter
 
@@ -132,7 +133,7 @@ def test_hurried_search_of_a_large_space_takes_figures():
     for _ in range(6):
         for row in sampler.propose(8):
             sampler.observe(row, 1e-3 * (1 + row % 7))
-    assert sampler.screen.codes.shape[1] == found.codes_of([0]).shape[1]
+    assert sampler.pool.codes.shape[1] == found.codes_of([0]).shape[1]
 
 
 def test_search_knows_what_only_a_figure_tells():

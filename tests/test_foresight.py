@@ -16,8 +16,8 @@ from tuner.layers import LAYERS
 from tuner.loading import builtin_templates
 from tuner.results import Measurement, Resources, Result
 from tuner.search.candidates import Candidates
-from tuner.search.resources import Demand, demand_of, register_limit, resident_warps
-from tuner.search.samplers import make_sampler
+from tuner.search.resource_model import Demand, demand_of, register_limit, resident_warps
+from tuner.search.samplers.factory import make_sampler
 from tuner.space import Space, enumerate_space
 from tuner.templates import Configuration, Constraint, KernelTemplate, Launch, Parameter
 from tuner.tuning.foresight import AUDIT_EVERY, IDLE, LEAST_KNOWN, SPILLS, Foreseen, Foresight

@@ -17,16 +17,18 @@ from hypothesis import strategies as st
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
-from tuner.search.bounds import above, raised
 from tuner.search.candidates import ABSENT, Axis, Candidates
-from tuner.search.evidence import Evidence
 from tuner.search.features import encode
-from tuner.search.gp import Kernel, Prior
-from tuner.search.improvement import log_improvement
+from tuner.search.gp.acquisition import log_ei
+from tuner.search.gp.censored import impute_censored, mean_above
+from tuner.search.gp.kernel import Kernel, Prior
+from tuner.search.gp.likelihood import NegativeLogLikelihood
+from tuner.search.gp.posterior import PoolPosterior
 from tuner.search.optuna_sampler import TunerSampler
-from tuner.search.posterior import Posterior
-from tuner.search.samplers import SAMPLERS, PoolSampler, Sampler, make_sampler
-from tuner.search.surrogate import Settings, SurrogateSampler
+from tuner.search.samplers.base import PoolSampler, Sampler
+from tuner.search.samplers.factory import SAMPLERS, make_sampler
+from tuner.search.samplers.settings import Settings
+from tuner.search.samplers.surrogate import SurrogateSampler
 from tuner.space import enumerate_space
 from tuner.templates import Constraint, DeviceLimits, KernelTemplate, Launch, Parameter
 
@@ -166,7 +168,7 @@ def test_unknown_sampler_names_those_there_are() -> None:
 
 
 def test_importing_the_samplers_loads_nothing_heavy() -> None:
-    code = "import sys, tuner.search.samplers; print({'scipy', 'optuna', 'sklearn'} & set(sys.modules))"
+    code = "import sys, tuner.search.samplers.factory; print({'scipy', 'optuna', 'sklearn'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
@@ -246,7 +248,7 @@ def test_budget_goes_to_the_promising_template() -> None:
         row = sampler.propose(1)[0]
         slower = [1.0, 4.0, 6.0][candidates.groups[row]]
         sampler.observe(row, slower * (1 + 0.05 * float(candidates.choices[row].sum())))
-    counts = np.bincount(candidates.groups[list(sampler.seen)], minlength=3)
+    counts = np.bincount(candidates.groups[sampler.log.observations.rows], minlength=3)
     assert counts[0] > 2 * counts[1:].max()
 
 
@@ -266,20 +268,20 @@ def test_bounds_are_raised_to_what_is_expected_above_them() -> None:
     random = np.random.default_rng(0)
     draws = random.normal(size=400_000) * 0.7 + 0.2
     for bound in (-4.0, 0.0, 1.0):
-        found = above(np.array([0.2]), np.array([0.7]), np.array([bound]))[0]
+        found = mean_above(np.array([0.2]), np.array([0.7]), np.array([bound]))[0]
         assert found == pytest.approx(draws[draws > bound].mean(), abs=0.01)
-    far = above(np.zeros(2), np.ones(2), np.array([50.0, -50.0]))
+    far = mean_above(np.zeros(2), np.ones(2), np.array([50.0, -50.0]))
     assert far == pytest.approx([50.02, 0.0], abs=0.001)
 
 
 def test_a_bound_counts_little_where_its_neighbour_says_more() -> None:
     covariance = np.array([[1.0, 0.99, 0.0], [0.99, 1.0, 0.0], [0.0, 0.0, 1.0]])
     target, bounded = np.array([2.0, -1.0, 0.5]), np.array([False, True, True])
-    result = raised(covariance, target, bounded)
+    result = impute_censored(covariance, target, bounded)
     assert result[0] == 2.0  # a measurement stays
     assert result[1] == pytest.approx(1.98, abs=0.05)  # its neighbour took 2
     assert result[2] == pytest.approx(1.141, abs=0.01)  # nothing near: the mean of a normal above 0.5
-    assert raised(covariance, target, np.zeros(3, dtype=bool)) is target
+    assert impute_censored(covariance, target, np.zeros(3, dtype=bool)) is target
 
 
 def test_pruned_trials_cost_the_search_little() -> None:
@@ -310,18 +312,18 @@ def test_pruned_trials_cost_the_search_little() -> None:
     assert cut <= told + 15
 
 
-def test_evidence_gradient_is_that_of_its_value() -> None:
+def test_likelihood_gradient_is_that_of_its_value() -> None:
     candidates = product((4, 3, 5), templates=2)
     random = np.random.default_rng(0)
     rows = candidates.codes_of(random.choice(60, 20, replace=False))
     kernel = Kernel(candidates.model_features, Prior())
-    evidence = Evidence(kernel, rows, random.normal(size=20), np.full(20, 0.01))
+    likelihood = NegativeLogLikelihood(kernel, rows, random.normal(size=20), np.full(20, 0.01))
     theta = random.normal(scale=0.3, size=len(kernel.theta))
     for position in range(len(theta)):
         step = np.zeros(len(theta))
         step[position] = 1e-5
-        slope = (evidence(theta + step)[0] - evidence(theta - step)[0]) / 2e-5
-        assert evidence(theta)[1][position] == pytest.approx(slope, rel=1e-4, abs=1e-6)
+        slope = (likelihood(theta + step)[0] - likelihood(theta - step)[0]) / 2e-5
+        assert likelihood(theta)[1][position] == pytest.approx(slope, rel=1e-4, abs=1e-6)
 
 
 def test_posterior_grown_by_rows_is_the_one_built_at_once() -> None:
@@ -329,22 +331,22 @@ def test_posterior_grown_by_rows_is_the_one_built_at_once() -> None:
     kernel = Kernel(candidates.model_features, Prior())
     pool, known = candidates.codes_of(np.arange(60)), candidates.codes_of(np.arange(0, 60, 1))
     target = np.sin(np.arange(50.0))
-    grown = Posterior(kernel, pool, known[:5], np.zeros(5))
+    grown = PoolPosterior(kernel, pool, known[:5], np.zeros(5))
     for row in known[5:50]:
         grown.add(row)
-    whole = Posterior(kernel, pool, known[:50], np.zeros(50))
+    whole = PoolPosterior(kernel, pool, known[:50], np.zeros(50))
     assert grown.variance == pytest.approx(whole.variance, abs=1e-5)
     assert grown.mean(target) == pytest.approx(whole.mean(target), abs=1e-3)
     open_rows = np.arange(50) < 40
-    believed, _ = grown.believe(target, open_rows, np.zeros(50), np.zeros(50, dtype=bool))
-    shorter = Posterior(kernel, pool, known[:40], np.zeros(40)).mean(target[:40])
+    believed, _ = grown.complete(target, open_rows, np.zeros(50), np.zeros(50, dtype=bool))
+    shorter = PoolPosterior(kernel, pool, known[:40], np.zeros(40)).mean(target[:40])
     assert grown.mean(believed) == pytest.approx(shorter, abs=1e-3)
 
 
 def test_log_improvement_is_finite_far_below_and_exact_nearby() -> None:
     deviation = np.ones(6)
     mean = np.array([-2.0, 0.0, 0.9, 1.1, 30.0, 1e5])
-    scores = log_improvement(mean, deviation, 0.0)
+    scores = log_ei(mean, deviation, 0.0)
     assert np.isfinite(scores).all()
     assert (np.diff(scores) < 0).all()
     assert scores[1] == pytest.approx(math.log(1 / math.sqrt(2 * math.pi)))
@@ -356,7 +358,7 @@ def test_log_improvement_is_that_of_the_integral(z: float) -> None:
     logs = -0.5 * (gain - z) ** 2 - 0.5 * math.log(2 * math.pi)  # a gain so large has this density
     top = float(logs.max())
     exact = top + math.log(float((gain * np.exp(logs - top)).sum()) * (gain[1] - gain[0]))
-    found = log_improvement(np.array([-z * 3.0]), np.array([3.0]), 0.0)[0]
+    found = log_ei(np.array([-z * 3.0]), np.array([3.0]), 0.0)[0]
     assert found == pytest.approx(exact + math.log(3.0), abs=2e-3)
 
 
@@ -387,15 +389,16 @@ def resumed(sizes: tuple[int, ...], told: int) -> tuple[Sampler, list[int]]:
     return sampler, rows
 
 
-def test_opinions_differ_while_results_are_few() -> None:
+def test_members_of_the_ensemble_differ_while_results_are_few() -> None:
     candidates = product((6, 6, 5, 4))
     sampler = SurrogateSampler(candidates, 0)
     for row in sampler.propose(12):
         sampler.observe(row, hilly(row))
     for _ in range(4):
         sampler.observe(sampler.propose(1)[0], 2.0)
-    scores = [opinion.score() for opinion in sampler.opinions]
-    assert len(scores) == Settings().opinions
+    results, waiting = sampler.log.observations, sampler.pending
+    scores = [member.score(results, waiting) for member in sampler.ensemble.members]
+    assert len(scores) == Settings().members
     for first, second in itertools.pairwise(scores):
         assert np.abs(first - second).max() > 0.01
 

@@ -10,7 +10,7 @@ from test_templates import CUDA_LIMITS
 
 from tuner.layers import ConvLayer
 from tuner.loading import builtin_templates
-from tuner.search.resources import register_limit, resident_warps
+from tuner.search.resource_model import register_limit, resident_warps
 from tuner.space import TemplateSpace, enumerate_template
 from tuner.templates import CUDA, OPENCL, DeviceLimits
 

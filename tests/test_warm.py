@@ -16,15 +16,15 @@ from toy_store import ENVIRONMENT, OTHER, TEMPLATES, TOY, toy_configuration, toy
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer, find_layer
-from tuner.search.candidates import Candidates, Floats
-from tuner.search.guide import Guide
-from tuner.search.line import DEVIATION, Line
-from tuner.search.model import Known
+from tuner.search.arrays import Floats
+from tuner.search.candidates import Candidates
+from tuner.search.observations import Observations
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.samplers import make_sampler
+from tuner.search.samplers.factory import make_sampler, warm_started
+from tuner.search.samplers.surrogate import SurrogateSampler
+from tuner.search.samplers.transfer import SLOPE_STD, ScaledPriorMean, TransferPrior
 from tuner.search.simulate import donated, measured_rows, search, simulate
-from tuner.search.surrogate import SurrogateSampler
-from tuner.search.warm import transfer, warmed
+from tuner.search.translate import translate
 from tuner.space import enumerate_space
 from tuner.storage import Store
 from tuner.templates import DeviceLimits, KernelTemplate, Parameter
@@ -58,21 +58,21 @@ def valley(tmp_path_factory) -> Recorded:
     return write_valley(tmp_path_factory.mktemp("spaces") / "valley.csv", 64, 3)
 
 
-def some_of(space: Recorded, count: int) -> Known:
+def some_of(space: Recorded, count: int) -> Observations:
     """Return what a random search of ``count`` trials leaves behind."""
     rows = np.random.default_rng(7).permutation(len(space.candidates))[:count]
     return measured_rows(space, rows)
 
 
-def warm(space: Recorded, donor: Known, seed: int) -> SurrogateSampler:
-    sampler = warmed(make_sampler("surrogate", space.candidates, seed), donor, seed)
+def warm(space: Recorded, donor: Observations, seed: int) -> SurrogateSampler:
+    sampler = warm_started(make_sampler("surrogate", space.candidates, seed), donor, seed)
     assert isinstance(sampler, SurrogateSampler)
     return sampler
 
 
 def weight(sampler: SurrogateSampler) -> float:
-    assert sampler.guide is not None
-    return sampler.guide.weight
+    assert sampler.source is not None
+    return sampler.source.weight
 
 
 def test_good_donor_reaches_one_percent_within_fifteen(valley):
@@ -138,11 +138,14 @@ def test_line_is_the_integral_over_all_multiples(covariance):
     from scipy.stats import multivariate_normal
 
     values, guess = np.random.default_rng(2).normal(size=(2, 12))
-    found, without = Line.fit(covariance, values, guess), Line.fit(covariance, values, np.zeros(12))
-    wide = covariance + DEVIATION**2 * np.outer(guess, guess)
+    found, without = (
+        ScaledPriorMean.fit(covariance, values, guess),
+        ScaledPriorMean.fit(covariance, values, np.zeros(12)),
+    )
+    wide = covariance + SLOPE_STD**2 * np.outer(guess, guess)
     apart = multivariate_normal.logpdf(values, guess, wide) - multivariate_normal.logpdf(values, cov=covariance)
-    assert found.evidence - without.evidence == pytest.approx(apart)
-    assert np.exp(without.evidence) == pytest.approx(
+    assert found.log_evidence - without.log_evidence == pytest.approx(apart)
+    assert np.exp(without.log_evidence) == pytest.approx(
         multivariate_normal.pdf(values, cov=covariance) * (2 * np.pi) ** 6, rel=1e-6
     )
 
@@ -150,23 +153,23 @@ def test_line_is_the_integral_over_all_multiples(covariance):
 @pytest.mark.parametrize("multiple", [1.0, 0.0, -1.0])
 def test_line_finds_the_multiple(covariance, multiple):
     values, guess = np.random.default_rng(4).normal(size=(2, 12))
-    found = Line.fit(0.01 * covariance, 0.1 * values + multiple * guess, guess)
+    found = ScaledPriorMean.fit(0.01 * covariance, 0.1 * values + multiple * guess, guess)
     assert found.slope == pytest.approx(multiple, abs=0.15)
-    assert 0 < found.deviation < 0.5
+    assert 0 < found.std < 0.5
 
 
 def test_guess_is_the_same_in_pieces_and_screen_shows_the_donors(valley):
     donor = some_of(valley, 50)
-    pieces, whole = Guide(valley.candidates, donor), Guide(valley.candidates, donor)
+    pieces, whole = TransferPrior(valley.candidates, donor), TransferPrior(valley.candidates, donor)
     rows = np.arange(600)
-    parted = np.concatenate([pieces.guess(rows[:7]), pieces.guess(rows[5:])])
-    assert parted[7:] == pytest.approx(whole.guess(rows)[5:])
+    parted = np.concatenate([pieces.predict(rows[:7]), pieces.predict(rows[5:])])
+    assert parted[7:] == pytest.approx(whole.predict(rows)[5:])
     assert set(donor.rows.tolist()) <= set(whole.promising().tolist())
 
 
 @pytest.mark.parametrize("name", ["surrogate", "random", "tpe", "anneal", "grid"])
 def test_proposals_are_unseen_until_the_space_is_exhausted(valley, name):
-    sampler = warmed(make_sampler(name, valley.candidates, 0), some_of(valley, 30), 0)
+    sampler = warm_started(make_sampler(name, valley.candidates, 0), some_of(valley, 30), 0)
     sampler.skip(5)
     seen: list[int] = []
     while len(seen) < 40:
@@ -192,7 +195,7 @@ def test_results_transfer_by_name_and_value(tmp_path):
     (tmp_path / "donor.csv").write_text("y,x,time_ms\nrow,4,1\nrow,8,2\nboth,4,3\n")
     (tmp_path / "target.csv").write_text("x,y,time_ms\n2,row,1\n4,row,2\n4,column,3\n8,row,4\n")
     donor, target = load_recorded(tmp_path / "donor.csv"), load_recorded(tmp_path / "target.csv")
-    found = transfer(donor.candidates, measured_rows(donor, np.arange(3)), target.candidates)
+    found = translate(donor.candidates, measured_rows(donor, np.arange(3)), target.candidates)
     assert found.rows.tolist() == [1, 3]
     assert np.exp(found.values) * 1e3 == pytest.approx([1, 2])
     with pytest.raises(UsageError, match="donor donor: 2 of its 3 configurations are in target; at least 10"):
@@ -222,8 +225,8 @@ def write_tensor_core(path: Path, names: str, values: str) -> Candidates:
 def test_recording_of_an_older_template_takes_first_choices(tmp_path, names, values, rows):
     donor = write_tensor_core(tmp_path / "donor.csv", "TILE_M,CHANNELS,STAGING", "8,2,")
     target = write_tensor_core(tmp_path / "target.csv", names, values)
-    known = Known(rows=np.arange(3), values=np.zeros(3), variances=np.zeros(3))
-    assert sorted(transfer(donor, known, target).rows.tolist()) == rows
+    known = Observations.of(rows=np.arange(3), values=np.zeros(3), variances=np.zeros(3))
+    assert sorted(translate(donor, known, target).rows.tolist()) == rows
 
 
 def test_simulate_command_begins_with_a_donor(capsys, valley, tmp_path):

@@ -11,8 +11,10 @@ import numpy as np
 
 from tuner.errors import UsageError
 from tuner.results import Result
-from tuner.search.candidates import ABSENT, Axis, Candidates, Floats, Rows
-from tuner.search.model import Known, Model
+from tuner.search.arrays import Floats, Rows
+from tuner.search.candidates import ABSENT, Axis, Candidates
+from tuner.search.model import Model
+from tuner.search.observations import Observations
 from tuner.templates import Choice
 
 FEWEST = 10  # timed trials of the best one's template
@@ -149,7 +151,7 @@ def _importances(results: Sequence[Result], choices: Choices) -> dict[str, float
 def _predictions(results: Sequence[Result], choices: Choices) -> tuple[Floats, Floats]:
     """Return milliseconds as measured, and as the model expects each from all the others."""
     measured = [result.measurement for result in results if result.measurement]
-    known = Known(
+    known = Observations.of(
         rows=np.arange(len(measured)),
         values=np.log([each.median for each in measured]),
         variances=np.array([(each.spread / 1.96) ** 2 + 0.01 * each.pruned for each in measured]),

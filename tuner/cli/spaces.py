@@ -35,7 +35,7 @@ def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile
     """
     from tuner.search.curves import check_plot, write_plot
     from tuner.search.recorded import load_recorded
-    from tuner.search.samplers import SAMPLERS
+    from tuner.search.samplers.factory import SAMPLERS
     from tuner.search.scores import table
     from tuner.search.simulate import Plan, follow
 

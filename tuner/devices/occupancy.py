@@ -10,6 +10,7 @@ from dataclasses import dataclass
 WARP = 32
 REGISTER_UNIT = 256  # registers are given to a warp in units of this many
 PARTITIONS = 4  # of a multiprocessor, each with its share of the registers and the warps
+RESERVED_BYTES = 1024  # shared memory that the driver takes of each block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class Multiprocessor:
     """What one multiprocessor has.
 
     Attributes:
-        reserved_bytes: Shared memory the driver takes of each block.
+        shared_bytes: Of all its blocks, ``reserved_bytes`` of each included.
         shared_unit: Shared memory is given to a block in units of this many bytes.
     """
 
@@ -26,7 +27,7 @@ class Multiprocessor:
     registers: int
     block_registers: int
     shared_bytes: int
-    reserved_bytes: int = 1024
+    reserved_bytes: int = RESERVED_BYTES
     shared_unit: int = 128
 
 

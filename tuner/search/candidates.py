@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
+from tuner.search.arrays import Floats, Indices, Rows
 from tuner.search.features import Feature, encode, is_word, number_kinds, pairwise, volumes
 from tuner.search.figures import LEVELS, Figures, logarithms
+from tuner.space import Space
 
-if TYPE_CHECKING:
-    from tuner.space import Space
-
-Rows = npt.NDArray[np.uint8]
-Indices = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Choice = int | float | str
 ABSENT: Final = 255
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tuner.errors import UsageError
 from tuner.files import refuse_unwritable, write_whole
-from tuner.search.candidates import Floats
+from tuner.search.arrays import Floats
 from tuner.search.scores import Curve
 
 WIDTH, HEIGHT = 760, 420  # of the drawing, in SVG units

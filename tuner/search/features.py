@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tuner.search.arrays import Floats
+
 Kind = Literal["number", "valuation", "exact", "flag", "word", "volume"]
 
 

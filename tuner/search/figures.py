@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tuner.calling import Broken, called, line_of, shortened
 from tuner.columns import Columns
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
-from tuner.search.features import Feature, Floats, pairwise
+from tuner.search.arrays import Floats, Rows
+from tuner.search.features import Feature, pairwise
 from tuner.templates import KernelTemplate
 from tuner.values import Values
 
-Rows = npt.NDArray[np.uint8]
 LEVELS: Final = 100
 CHUNK = 1 << 16  # configurations at a time, so that what leads to a figure needs little memory
 

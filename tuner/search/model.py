@@ -1,110 +1,79 @@
-"""What a set of results says of all configurations: for whoever stops, explains or warm-starts a search.
+"""What some results say of all configurations, for stopping, explaining and warm-starting a search.
 
-The samplers' own kernel, fitted once to results that are given, without their state.
+The samplers' own kernel, fitted once to given results.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tuner.search.candidates import Candidates, Floats, Indices
-from tuner.search.evidence import JITTER
-from tuner.search.gp import Kernel, Prior
-from tuner.search.scale import Scale
-from tuner.search.surrogate import one_thread
+from tuner.search.arrays import Floats, Indices
+from tuner.search.candidates import Candidates
+from tuner.search.gp.kernel import Kernel, Prior
+from tuner.search.gp.likelihood import fit
+from tuner.search.gp.posterior import Posterior
+from tuner.search.gp.threads import one_thread
+from tuner.search.gp.transform import OutputWarp
+from tuner.search.observations import Observations
 
-MOST = 200
-COMPRESS = 0.3  # slower than the median counts on a logarithmic scale of this many times the spread below it
-STEPS = 30
-CHUNK = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """Results of successful trials.
-
-    Attributes:
-        rows: Their numbers among the candidates, each once.
-        values: Logarithms of their seconds.
-        variances: Of those, by measurement.
-    """
-
-    rows: Indices
-    values: Floats
-    variances: Floats
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def some(self, most: int = MOST) -> Known:
-        """Return all, or else the fastest half of ``most`` and a random half of the others."""
-        if len(self) <= most:
-            return self
-        order = np.argsort(self.values, kind="stable")
-        others = np.random.default_rng(0).permutation(order[most // 2 :])[: most - most // 2]
-        kept = np.concatenate([order[: most // 2], np.sort(others)])
-        return Known(rows=self.rows[kept], values=self.values[kept], variances=self.variances[kept])
+COMPRESS = 0.3  # reach of the scale for slow values, relative to how far the fastest is below the median
+STEPS = 30  # iterations of the fit
+CHUNK = 20_000  # rows predicted at a time
 
 
 class Model:
-    """A Gaussian process over the candidates, given some results; values are logarithms of seconds."""
+    """A Gaussian process over the candidates, given some results; values are logarithms of seconds.
 
-    def __init__(self, candidates: Candidates, known: Known) -> None:
-        from scipy.linalg import cho_solve, cholesky
+    Attributes:
+        known: The results it holds: all, or some of many.
+    """
 
-        self.candidates, self.known = candidates, known.some()
-        self._scale = Scale.of(self.known.values, COMPRESS)
+    def __init__(self, candidates: Candidates, observations: Observations) -> None:
+        self.candidates, self.known = candidates, observations.some()
+        self._warp = OutputWarp.fit(self.known.values, COMPRESS)
         self.kernel = Kernel(candidates.model_features, Prior())
         codes = candidates.codes_of(self.known.rows)
-        self._target = self._scale.apply(self.known.values)
-        noise = self.known.variances / self._scale.spread**2
+        self._target = self._warp.apply(self.known.values)
+        noise = self.known.variances / self._warp.spread**2
         with one_thread():
-            self.kernel.fit(codes, self._target, noise, STEPS)
-            self._columns = self.kernel.columns(codes)
-            inner = self.kernel.matrix(codes, self._columns) + np.diag(noise + self.kernel.noise + JITTER)
-            self._factor = cholesky(inner, lower=True)
-            self._solved = cho_solve((self._factor, True), self._target)
+            fit(self.kernel, codes, self._target, noise, STEPS)
+            self._posterior = Posterior(self.kernel, codes, noise)
+            self._solved = self._posterior.solve(self._target)
 
     def predict(self, rows: Indices) -> Floats:
         """Return the expected values of some rows."""
-        parts = [self._posterior(rows[start : start + CHUNK])[0] for start in range(0, len(rows), CHUNK)]
-        return self._scale.undo(np.concatenate([np.zeros(0), *parts]))
+        parts = [self._at(rows[start : start + CHUNK])[0] for start in range(0, len(rows), CHUNK)]
+        return self._warp.undo(np.concatenate([np.zeros(0), *parts]))
 
     def uncertain(self, rows: Indices) -> tuple[Floats, Floats]:
         """Return expectation and standard deviation of some rows; the deviation is as it is near the fastest."""
-        mean, whitened = self._posterior(rows)
-        variance = self.kernel.scale - np.einsum("ij,ij->j", whitened, whitened)
-        return self._scale.undo(mean), np.sqrt(np.maximum(variance, 1e-12)) * self._scale.spread
+        mean, whitened = self._at(rows)
+        variance = self._posterior.variance(whitened)
+        return self._warp.undo(mean), np.sqrt(np.maximum(variance, 1e-12)) * self._warp.spread
 
     def draws(self, rows: Indices, count: int, widen: float = 1.0) -> Floats:
         """Return ``count`` joint draws of the values of some rows, shape (count, len(rows)).
 
         Args:
-            widen: Times the deviations that the model believes in.
+            widen: Factor on the standard deviations.
 
         What the features do not explain is drawn for each row on its own: it is there without noise as well.
         """
-        mean, whitened = self._posterior(rows)
+        mean, whitened = self._at(rows)
         codes = self.candidates.codes_of(rows)
-        covariance = self.kernel.matrix(codes, self.kernel.columns(codes)) - whitened.T @ whitened
+        covariance = self.kernel.matrix(codes, self.kernel.layout(codes)) - whitened.T @ whitened
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))
         normal, rough = np.random.default_rng(0).normal(size=(2, count, len(rows)))
-        return self._scale.undo(mean + widen * (normal @ root.T + rough * np.sqrt(self.kernel.noise)))
+        return self._warp.undo(mean + widen * (normal @ root.T + rough * np.sqrt(self.kernel.noise)))
 
     def left_out(self) -> Floats:
         """Return what each known row's value is expected to be from all the others."""
-        from scipy.linalg import cho_solve
+        inverse = self._posterior.solve(np.eye(len(self._target)))
+        return self._warp.undo(self._target - self._solved / np.diag(inverse))
 
-        inverse = cho_solve((self._factor, True), np.eye(len(self._target)))
-        return self._scale.undo(self._target - self._solved / np.diag(inverse))
-
-    def _posterior(self, rows: Indices) -> tuple[Floats, Floats]:
-        from scipy.linalg import solve_triangular
-
+    def _at(self, rows: Indices) -> tuple[Floats, Floats]:
+        """Return expected values, on the model's scale, and the whitened covariance with the known rows."""
         with one_thread():
-            cross = self.kernel.matrix(self.candidates.codes_of(rows), self._columns).T
-            whitened = solve_triangular(self._factor, cross, lower=True, check_finite=False)
+            cross, whitened = self._posterior.at(self.candidates.codes_of(rows))
             return self._solved @ cross, whitened

@@ -11,8 +11,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UsageError
-from tuner.search.candidates import ABSENT, Candidates, Rows
-from tuner.search.samplers import make_sampler
+from tuner.search.arrays import Rows
+from tuner.search.candidates import ABSENT, Candidates
+from tuner.search.samplers.factory import make_sampler
 
 TEMPLATE: Final = "template"
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from tuner.layers import ConvLayer, described_layer
 from tuner.loading import builtin_templates
-from tuner.search.candidates import ABSENT, Axis, Candidates, Choice, Floats, Rows
+from tuner.search.arrays import Floats, Rows
+from tuner.search.candidates import ABSENT, Axis, Candidates, Choice
 from tuner.search.figures import Figures, logarithms
 from tuner.templates import KernelTemplate
 

@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
-from tuner.search.candidates import ABSENT, Axis, Candidates, Floats, Rows
+from tuner.search.arrays import Floats, Rows
+from tuner.search.candidates import ABSENT, Axis, Candidates
 from tuner.search.foreign import Record, Value, from_json
 from tuner.search.origin import layer_of, with_origins
 

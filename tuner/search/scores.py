@@ -9,7 +9,7 @@ from statistics import geometric_mean, median
 
 import numpy as np
 
-from tuner.search.candidates import Floats
+from tuner.search.arrays import Floats
 from tuner.search.recorded import Recorded
 
 CHECKPOINTS = (20, 50, 100, 200)

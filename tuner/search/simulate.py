@@ -11,12 +11,13 @@ import numpy as np
 
 from tuner.errors import UsageError
 from tuner.nearest import alternatives
-from tuner.search.candidates import Indices
-from tuner.search.model import Known
+from tuner.search.arrays import Indices
+from tuner.search.observations import Observations
 from tuner.search.recorded import Recorded, load_recorded
-from tuner.search.samplers import SAMPLERS, Sampler, make_sampler
+from tuner.search.samplers.base import Sampler
+from tuner.search.samplers.factory import SAMPLERS, make_sampler, warm_started
 from tuner.search.scores import Curve, Summary, summarise
-from tuner.search.warm import FEWEST, transfer, warmed
+from tuner.search.translate import MIN_SHARED, translate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,30 +106,29 @@ def follow(plan: Plan, spaces: Sequence[Recorded]) -> tuple[Summary, list[list[C
     return summary, curves
 
 
-def _one(plan: Plan, space: Recorded, donor: Known | None, seed: int) -> Curve:
-    sampler = make_sampler(plan.sampler, space.candidates, seed)
-    if donor is not None:
-        sampler = warmed(sampler, donor, seed)
+def _one(plan: Plan, space: Recorded, donor: Observations | None, seed: int) -> Curve:
+    inner = make_sampler(plan.sampler, space.candidates, seed)
+    sampler = inner if donor is None else warm_started(inner, donor, seed)
     return search(space.noisy(seed) if plan.noise else space, sampler, plan.trials, plan.batch)
 
 
-def donated(donor: Recorded, space: Recorded) -> Known:
+def donated(donor: Recorded, space: Recorded) -> Observations:
     """Return a recording's results by the rows of another space.
 
     Raises:
         UsageError: Too few of its configurations are there.
     """
-    found = transfer(donor.candidates, measured_rows(donor, np.arange(len(donor.candidates))), space.candidates)
-    if len(found) < FEWEST:
+    found = translate(donor.candidates, measured_rows(donor, np.arange(len(donor.candidates))), space.candidates)
+    if len(found) < MIN_SHARED:
         raise UsageError(
             f"donor {donor.name}: {len(found)} of its {len(donor.candidates):,} configurations are in {space.name}; at "
-            f"least {FEWEST} are needed, so give one of the same kernel"
+            f"least {MIN_SHARED} are needed, so give one of the same kernel"
         )
     return found
 
 
-def measured_rows(space: Recorded, rows: Indices) -> Known:
+def measured_rows(space: Recorded, rows: Indices) -> Observations:
     """Return the results of some rows, without the failures."""
     good = rows[~np.isnan(space.seconds[rows])]
     variances = space.noise[good] ** 2 + 0.01 * space.pruned[good]
-    return Known(rows=good, values=np.log(space.seconds[good]), variances=variances)
+    return Observations.of(rows=good, values=np.log(space.seconds[good]), variances=variances)

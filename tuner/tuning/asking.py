@@ -11,7 +11,7 @@ from tuner.errors import UsageError
 from tuner.layers import ConvLayer, find_layer, says_batch
 from tuner.nearest import alternatives
 from tuner.reference import Precision
-from tuner.search.samplers import SAMPLERS
+from tuner.search.samplers.factory import SAMPLERS
 from tuner.tuning.options import default_batch
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from tuner.errors import UsageError
 from tuner.results import Result, StudyKey
-from tuner.search.model import Known
-from tuner.search.warm import FEWEST
+from tuner.search.observations import Observations
+from tuner.search.translate import MIN_SHARED
 from tuner.space import Space
 from tuner.storage import Store, StudyHandle, StudySummary
 from tuner.templates import Configuration
@@ -23,7 +23,7 @@ class Donor:
     """Results of another study, by their rows in this run's space."""
 
     study: str
-    known: Known
+    known: Observations
     results: int
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -
     useful = [each for each in store.studies() if each.key != key and _shares(each, space)]
     for summary in sorted(useful, key=lambda each: _distance(each, key))[:LOOKED_AT]:
         donor = _donor(store.find_study(summary.name), space)
-        if len(donor.known) >= FEWEST:
+        if len(donor.known) >= MIN_SHARED:
             return donor
     return None
 
@@ -69,16 +69,16 @@ def _named(store: Store, key: StudyKey, space: Space, name: str) -> Donor:
     donor = _donor(study, space)
     if not donor.results:
         raise UsageError(f"--warm-start '{name}': it has no results yet; tune it first, or name another, or {OFF}")
-    if len(donor.known) < FEWEST:
+    if len(donor.known) < MIN_SHARED:
         raise UsageError(
             f"--warm-start '{name}': {len(donor.known)} of its {donor.results} results are of configurations here; "
-            f"at least {FEWEST} are needed, so name another, or {OFF}"
+            f"at least {MIN_SHARED} are needed, so name another, or {OFF}"
         )
     return donor
 
 
 def _shares(summary: StudySummary, space: Space) -> bool:
-    return summary.ok >= FEWEST and any(part.template.name in summary.key.templates for part in space.parts)
+    return summary.ok >= MIN_SHARED and any(part.template.name in summary.key.templates for part in space.parts)
 
 
 def _distance(summary: StudySummary, ours: StudyKey) -> tuple[bool, bool, bool, bool, int]:

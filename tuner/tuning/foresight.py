@@ -19,7 +19,7 @@ import numpy as np
 from tuner.errors import Infeasible
 from tuner.results import Result
 from tuner.search.candidates import Candidates
-from tuner.search.resources import Demand, demand_of, register_limit, resident_warps
+from tuner.search.resource_model import Demand, demand_of, register_limit, resident_warps
 from tuner.space import Space
 from tuner.templates import CUDA, Configuration, DeviceLimits, Launch
 

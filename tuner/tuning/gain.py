@@ -21,8 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.results import Result
-from tuner.search.candidates import Candidates, Floats, Indices
-from tuner.search.model import Known, Model
+from tuner.search.arrays import Floats, Indices
+from tuner.search.candidates import Candidates
+from tuner.search.model import Model
+from tuner.search.observations import Observations
 from tuner.space import Space
 from tuner.tuning.finals import NOISE
 
@@ -54,10 +56,10 @@ class History:
         return len(self.rows)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> Observations:
         """What was measured."""
         good = ~np.isnan(self.values)
-        return Known(rows=self.rows[good], values=self.values[good], variances=self.variances[good])
+        return Observations.of(rows=self.rows[good], values=self.values[good], variances=self.variances[good])
 
     def gained(self, first: int) -> float:
         """Return by how much the best is faster than that of the ``first`` trials; infinite if those failed."""
@@ -136,7 +138,7 @@ def history_of(space: Space, results: Mapping[str, Result]) -> History:
     )
 
 
-def known_of(space: Space, results: Mapping[str, Result]) -> Known:
+def known_of(space: Space, results: Mapping[str, Result]) -> Observations:
     """Return the measured results that are in the space, as a model takes them."""
     return history_of(space, results).known
 
@@ -166,7 +168,7 @@ def expected_gain(candidates: Candidates, history: History, trials: int) -> floa
     return float(np.exp(best - reached).mean() - 1)
 
 
-def _pool(candidates: Candidates, known: Known, tried: Indices) -> Indices:
+def _pool(candidates: Candidates, known: Observations, tried: Indices) -> Indices:
     """Return untried rows: all of a small space, else neighbours of the fastest and random ones."""
     if len(candidates) <= POOL:
         rows = np.arange(len(candidates))

@@ -14,10 +14,10 @@ from tuner.drift import as_of_now
 from tuner.errors import Killed, Rejected, TimedOut, TunerError
 from tuner.protocol import Task, Verdict
 from tuner.results import Result
-from tuner.search.ahead import Ahead
 from tuner.search.candidates import Candidates
-from tuner.search.samplers import QUICK, Sampler
-from tuner.search.warm import begun
+from tuner.search.samplers.background import BackgroundSampler
+from tuner.search.samplers.base import Sampler
+from tuner.search.samplers.factory import QUICK, sampler_for_run
 from tuner.space import Space
 from tuner.storage import COMPILE, LAUNCH, StudyHandle, Writer
 from tuner.tuning.again import Again
@@ -73,9 +73,11 @@ class Run:
         candidates = Candidates.of(self.searched)
         self.stopping = Stopping(self.searched, self.options, candidates, self.handle.ended())
         self.foresight = Foresight(self.searched, candidates)
-        make = partial(begun, self.options.sampler, candidates, self.options.seed, donor.known if donor else None)
+        make = partial(
+            sampler_for_run, self.options.sampler, candidates, self.options.seed, donor.known if donor else None
+        )
         ahead = not self.facts.shares_host and (donor or self.options.sampler not in QUICK)
-        self.sampler: Sampler = Ahead(make) if ahead else make()
+        self.sampler: Sampler = BackgroundSampler(make) if ahead else make()
         self.supply = Supply(self.searched, self.sampler, self.foresight, self.handle, self.ledger.results.values())
 
     def to_the_end(self, started: float) -> Report:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from tuner.results import Result
-from tuner.search.samplers import Sampler
+from tuner.search.samplers.base import Sampler
 from tuner.space import Space
 from tuner.storage import COMPILE, StudyHandle
 from tuner.templates import Configuration

@@ -7,12 +7,12 @@ from functools import cache
 
 import numpy as np
 
-from tuner.search.candidates import Floats
+from tuner.search.arrays import Floats
 
-LOW, HIGH, STEP = -40.0, 10.0, 1 / 128  # linear in between, within STEP**2 / 8
+LOW, HIGH, STEP = -40.0, 10.0, 1 / 128  # range and step of the table; interpolation is within STEP**2 / 8
 
 
-def log_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+def log_ei(mean: Floats, deviation: Floats, best: float) -> Floats:
     """Return the logarithm of the expected improvement below ``best``, without underflow.
 
     Source:

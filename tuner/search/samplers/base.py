@@ -1,25 +1,20 @@
-"""Which configurations to evaluate next: the contract of all samplers, and the two that need no model.
+"""The contract of all samplers, and what those share that choose from a finite pool.
 
 A sampler chooses among the rows of a :class:`Candidates` table, so that it can only ever name a valid configuration.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from tuner.errors import UsageError
-from tuner.nearest import alternatives
-from tuner.search.candidates import Candidates, Indices
-
-SAMPLERS: Final = ("surrogate", "tpe", "anneal", "random", "grid")
-QUICK: Final = ("anneal", "random", "grid")  # microseconds a proposal
+from tuner.search.arrays import Flags, Indices
+from tuner.search.candidates import Candidates
 
 
 class Sampler(Protocol):
-    """Proposes row numbers, and learns from what became of them.
+    """Proposes row numbers, and learns from their results.
 
     Every number is a valid configuration, is proposed at most once, and never after it was observed or skipped.
     Equal seeds and equal calls give equal proposals. Results may come in any order, and for rows never proposed.
@@ -57,7 +52,7 @@ class PoolSampler:
     def __init__(self, candidates: Candidates, seed: int) -> None:
         self.candidates = candidates
         self.random = np.random.default_rng(seed)
-        self.taken: npt.NDArray[np.bool_] = np.zeros(len(candidates), dtype=bool)
+        self.taken: Flags = np.zeros(len(candidates), dtype=bool)
         self.left = len(candidates)
         self.pending: dict[int, None] = {}
         self._order: Indices | None = None
@@ -99,6 +94,11 @@ class PoolSampler:
         return
 
     def take(self, index: int) -> None:
+        """Count a row as taken: it is never proposed from now on.
+
+        Raises:
+            IndexError: There is no such row.
+        """
         if not 0 <= index < len(self.candidates):
             raise IndexError(index)
         if not self.taken[index]:
@@ -118,50 +118,5 @@ class PoolSampler:
         return self.random.permutation(len(self.candidates))
 
     def unseen(self) -> Indices:
+        """Return the rows that are not taken."""
         return np.flatnonzero(~self.taken)
-
-
-class RandomSampler(PoolSampler):
-    """Each unseen row with equal probability."""
-
-
-class GridSampler(PoolSampler):
-    """All rows by golden-ratio strides through their lexicographic order: spread wherever it stops.
-
-    The order does not depend on the seed.
-    """
-
-    def order(self) -> Indices:
-        n = len(self.candidates)
-        stride = next(step for step in range(max(1, round(n * 0.6180339887)), 2 * n + 2) if np.gcd(step, n) == 1)
-        return np.arange(n, dtype=np.int64) * stride % n
-
-
-def make_sampler(name: str, candidates: Candidates, seed: int, hurried: bool = False) -> Sampler:
-    """Construct a sampler by the name the user gives.
-
-    Args:
-        hurried: Trials take milliseconds: prefer a quick proposal to a deliberate one.
-
-    Raises:
-        UsageError: There is no sampler of this name.
-    """
-    match name:
-        case "random":
-            return RandomSampler(candidates, seed)
-        case "grid":
-            return GridSampler(candidates, seed)
-        case "tpe":
-            from tuner.search.tpe import TpeSampler
-
-            return TpeSampler(candidates, seed)
-        case "anneal":
-            from tuner.search.anneal import AnnealSampler
-
-            return AnnealSampler(candidates, seed)
-        case "surrogate":
-            from tuner.search.screen import ALL
-            from tuner.search.surrogate import HURRIED, SurrogateSampler
-
-            return SurrogateSampler(candidates, seed, HURRIED if hurried and len(candidates) > ALL else None)
-    raise UsageError(f"sampler '{name}' is unknown; {alternatives(name, SAMPLERS)}")

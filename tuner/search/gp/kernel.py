@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tuner.search.candidates import Floats, Indices, Rows
-from tuner.search.evidence import Evidence
+from tuner.search.arrays import Floats, Indices, Rows
 from tuner.search.features import Feature, Kind
 
 Normal = tuple[float, float]
+JITTER = 1e-8  # variance added to the diagonal, so that a covariance can be factorised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
     """Normal priors, as (mean, deviation), of the kernel's parameters on their unbounded scales.
 
-    Each kind of feature has one of its length and one of its share. The defaults are rounded means and deviations of
-    what 250 results of each of eleven recorded spaces were fitted by; ``tests/benchmark_search.py`` fits them anew
-    and holds them against spaces that had no part in them.
+    Each kind of feature has one for its length and one for its share. The defaults are the rounded means and deviations
+    of fits to 250 results of each of eleven recorded spaces; ``tests/benchmark_search.py`` repeats the fits, and tests
+    them on spaces that were left out.
     """
 
     number: tuple[Normal, Normal] = ((-0.2, 0.8), (0.3, 1.1))
@@ -49,51 +49,56 @@ class Prior:
 
     @classmethod
     def same(cls, length: Normal, share: Normal, exact: Normal, noise: Normal) -> Prior:
-        """Expect the same of all kinds of features but the exact ones, whose share is ``exact``."""
+        """Return one prior for all kinds of features, except that the share of the exact ones is ``exact``."""
         both = (length, share)
         return cls(number=both, valuation=both, exact=(length, exact), flag=both, word=both, volume=both, noise=noise)
 
 
 @dataclass(frozen=True, slots=True)
-class _Apart:
-    """The few kinds of pairs that the features of an axis can tell apart.
+class PairClasses:
+    """The few classes of pairs of choices that the features of an axis can tell apart.
 
     Shapes:
-        ``kinds``: (choices, choices), a number per pair; each of ``distances``: (number of kinds,), one per feature.
+        ``labels``: (choices, choices), the class of each pair; each of ``distances``: (classes,), one per feature.
     """
 
-    kinds: Indices
+    labels: Indices
     distances: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, tables: Sequence[Floats]) -> _Apart:
+    def of(cls, tables: Sequence[Floats]) -> PairClasses:
         stacked = np.stack([table.ravel() for table in tables], axis=1)
-        _, first, kinds = np.unique(np.round(stacked, 9), axis=0, return_index=True, return_inverse=True)
-        return cls(kinds.reshape(tables[0].shape), tuple(stacked[first].T.copy()))
+        _, first, labels = np.unique(np.round(stacked, 9), axis=0, return_index=True, return_inverse=True)
+        return cls(labels.reshape(tables[0].shape), tuple(stacked[first].T.copy()))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Rows of codes prepared for look-ups: for each group of axes, where in their joint table each row stands."""
+    """Rows of codes prepared for look-ups: for each group of axes, each row's place in their joint table."""
 
     count: int
     groups: tuple[tuple[tuple[int, ...], Indices], ...]
 
 
 class Kernel:
-    """The covariance, its hyperparameters, and their maximum a posteriori estimate."""
+    """The covariance, its hyperparameters, and their prior.
+
+    Attributes:
+        theta: The hyperparameters on their unbounded scales: lengths, shares, noise, scale.
+        prior_mean, prior_deviation: Of ``theta``, under a normal prior.
+    """
 
     def __init__(self, features: Sequence[Feature], prior: Prior) -> None:
         self.features = tuple(features)
         self.axes = sorted({feature.column for feature in features})
         self.sizes = {feature.column: len(feature.distances) for feature in features}
         members = {axis: [i for i, feature in enumerate(features) if feature.column == axis] for axis in self.axes}
-        self.apart = {axis: _Apart.of([features[i].distances for i in members[axis]]) for axis in self.axes}
-        self.parts: dict[int, dict[int, slice]] = {axis: {} for axis in self.axes}
+        self.pairs = {axis: PairClasses.of([features[i].distances for i in members[axis]]) for axis in self.axes}
+        self.slices: dict[int, dict[int, slice]] = {axis: {} for axis in self.axes}
         tables, owners, start = [np.zeros(0)], [np.zeros(0, dtype=np.int64)], 0
         for axis in self.axes:
-            for position, distances in zip(members[axis], self.apart[axis].distances, strict=True):
-                self.parts[axis][position] = slice(start, start := start + len(distances))
+            for position, distances in zip(members[axis], self.pairs[axis].distances, strict=True):
+                self.slices[axis][position] = slice(start, start := start + len(distances))
                 tables.append(distances)
                 owners.append(np.full(len(distances), position))
         self._owner = np.concatenate(owners)
@@ -101,10 +106,10 @@ class Kernel:
         count = len(self.features)
         lengths, shares = ([prior.of(feature.kind)[side] for feature in features] for side in (0, 1))
         priors = [*lengths, *shares, prior.noise, prior.scale]
-        self._given, self._deviation = (np.array(side) for side in zip(*priors, strict=True))
-        self._mean = self._given
-        self.theta = self._given.copy()
-        self._bounds = [(-3.5, 3.5)] * count + [(-6.0, 6.0)] * count + [(-12.0, 0.0), (-4.0, 4.0)]
+        self._centre, self.prior_deviation = (np.array(side) for side in zip(*priors, strict=True))
+        self.prior_mean = self._centre
+        self.theta = self._centre.copy()
+        self.bounds = [(-3.5, 3.5)] * count + [(-6.0, 6.0)] * count + [(-12.0, 0.0), (-4.0, 4.0)]
         self._tables = self._axis_tables()
 
     @property
@@ -129,8 +134,8 @@ class Kernel:
                 result[position] *= row[column]
         return result
 
-    def columns(self, rows: Rows) -> Layout:
-        """Lay out codes for look-ups: axes share a table as long as it is much smaller than the rows are many."""
+    def layout(self, rows: Rows) -> Layout:
+        """Lay out codes for look-ups: axes share a table as long as it is much smaller than the number of rows."""
         most, groups = max(len(rows) // 8, 1), list[tuple[tuple[int, ...], Indices]]()
         size = most + 1
         for axis in self.axes:
@@ -144,46 +149,40 @@ class Kernel:
             groups.append(((*axes, axis), before * self.sizes[axis] + column))
         return Layout(len(rows), tuple(groups))
 
-    def expect(self, like: Kernel, alike: float) -> None:
-        """Expect what another kernel was fitted to, but its scale, within ``alike`` times the prior's deviations."""
-        self._given = np.append(like.theta[:-1], self._given[-1])
-        self._deviation = np.append(alike * self._deviation[:-1], self._deviation[-1])
-        self._mean, self.theta = self._given, self._given.copy()
-        self._tables = self._axis_tables()
+    def centre_on(self, other: Kernel, tightness: float) -> None:
+        """Expect what another kernel was fitted to, except its scale.
+
+        Args:
+            tightness: The new prior deviations, relative to the present ones.
+        """
+        self._centre = np.append(other.theta[:-1], self._centre[-1])
+        self.prior_deviation = np.append(tightness * self.prior_deviation[:-1], self.prior_deviation[-1])
+        self.prior_mean = self._centre
+        self.move_to(self._centre.copy())
 
     def log_prior(self) -> float:
-        """Return the logarithm of the hyperparameters' prior, but for a constant."""
-        away = (self.theta - self._given) / self._deviation
+        """Return the logarithm of the prior density of the hyperparameters, up to a constant."""
+        away = (self.theta - self._centre) / self.prior_deviation
         return -0.5 * float(away @ away)
 
-    def doubt(self, deviations: Floats) -> None:
-        """Move the prior's means by so many of its deviations, from where they were given."""
-        self._mean = self._given + deviations * self._deviation
+    def shift_prior(self, deviations: Floats) -> None:
+        """Move the prior's means by so many of its deviations, counted from where they were at first."""
+        self.prior_mean = self._centre + deviations * self.prior_deviation
 
-    def fit(self, rows: Rows, target: Floats, noise: Floats, steps: int) -> None:
-        """Move the hyperparameters towards their most probable values, from where they stand."""
-        from scipy.optimize import minimize
-
-        evidence = Evidence(self, rows, target, noise)
-
-        def loss(theta: Floats) -> tuple[float, Floats]:
-            value, slope = evidence(theta)
-            away = (theta - self._mean) / self._deviation
-            return value + 0.5 * float(away @ away), slope + away / self._deviation
-
-        found = minimize(loss, self.theta, jac=True, method="L-BFGS-B", bounds=self._bounds, options={"maxiter": steps})
-        self.theta = found.x
+    def move_to(self, theta: Floats) -> None:
+        """Take other hyperparameters."""
+        self.theta = theta
         self._tables = self._axis_tables()
 
     def _axis_tables(self) -> list[Floats]:
         products = self.by_axis(self.factors(self.theta)[0])
-        return [product[self.apart[axis].kinds] for axis, product in zip(self.axes, products, strict=True)]
+        return [product[self.pairs[axis].labels] for axis, product in zip(self.axes, products, strict=True)]
 
     def by_axis(self, factors: Floats) -> list[Floats]:
-        """Multiply the factors of each axis' features, in the order of ``axes``; a result has a value per kind."""
+        """Multiply the factors of each axis' features, in the order of ``axes``: a value per class of pairs."""
         products = []
         for axis in self.axes:
-            first, *others = self.parts[axis].values()
+            first, *others = self.slices[axis].values()
             product = factors[first]
             for part in others:
                 product = product * factors[part]
@@ -194,7 +193,7 @@ class Kernel:
         """Return each feature's factor, and the slopes of its logarithm by log length and by logit of the share.
 
         Shapes:
-            All features' kinds of pairs one after the other; ``parts`` says where each is.
+            The classes of pairs of all features, one after the other; ``slices`` says where each feature's are.
         """
         count = len(self.features)
         length = np.exp(theta[:count])[self._owner]

@@ -1,34 +1,31 @@
-"""What a trial that was stopped early would have taken: at least its bound, and what its neighbours say beyond that."""
+"""Times of trials that were stopped early: the expected value, given the lower bound and the other results."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from tuner.search.candidates import Floats
-
-Flags = npt.NDArray[np.bool_]
+from tuner.search.arrays import Flags, Floats
 
 
-def raised(covariance: Floats, target: Floats, bounded: Flags) -> Floats:
-    """Return ``target`` with every lower bound raised to its expected value.
+def impute_censored(covariance: Floats, target: Floats, censored: Flags) -> Floats:
+    """Return ``target`` with every lower bound replaced by its expected value.
 
-    Given all other values, each bounded one is normal; its expectation is that of the part above its bound.
+    Given all other values, each of them is normal; its expectation is that of the part above its bound.
 
     Args:
         covariance: Of the values, noise included.
-        target: Values from a zero mean, bounds where ``bounded``.
+        target: Values from a zero mean, lower bounds where ``censored``.
 
     Source:
         Hutter, Hoos, Leyton-Brown, "Bayesian optimization with censored response data", 2013.
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    if not bounded.any():
+    if not censored.any():
         return target
-    columns = np.flatnonzero(bounded)
+    columns = np.flatnonzero(censored)
     unit: Floats = np.zeros((len(target), len(columns)))
     unit[columns, np.arange(len(columns))] = 1.0
     solved = cho_solve(cho_factor(covariance, lower=True), np.column_stack([target, unit]))
@@ -36,11 +33,11 @@ def raised(covariance: Floats, target: Floats, bounded: Flags) -> Floats:
     deviation = 1 / np.sqrt(precision)
     expected = target[columns] - solved[columns, 0] / precision
     result = target.copy()
-    result[columns] = np.maximum(target[columns], above(expected, deviation, target[columns]))
+    result[columns] = np.maximum(target[columns], mean_above(expected, deviation, target[columns]))
     return result
 
 
-def above(mean: Floats, deviation: Floats, bound: Floats) -> Floats:
+def mean_above(mean: Floats, deviation: Floats, bound: Floats) -> Floats:
     """Return the expectation of normal variables known to exceed a bound."""
     from scipy.special import erfcx
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tuner.search.candidates import ABSENT, Candidates, Rows
-from tuner.search.samplers import PoolSampler
+from tuner.search.arrays import Rows
+from tuner.search.candidates import ABSENT, Candidates
+from tuner.search.samplers.base import PoolSampler
 
 if TYPE_CHECKING:
     import optuna
 
-RETRIES = 10
+RETRIES = 10  # draws before the nearest free configuration is taken
 TEMPLATE = "template"
 
 

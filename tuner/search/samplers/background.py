@@ -1,7 +1,7 @@
-"""A sampler in a process of its own, which proposes while the device is busy: a proposal never holds it up.
+"""A sampler in a process of its own, which proposes while the device is busy, so that no proposal delays it.
 
-With each order the process is told what became of earlier proposals. As many as are ordered lie ready at most: one,
-and more where compilers waited for them, since what is proposed early knows less.
+Each request carries the results since the last one. The queue holds at most the number requested: one, and more where
+compilers waited for proposals, since what is proposed early knows less.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 from tuner.errors import TunerError
 from tuner.processes import DIED, Processes
-from tuner.search.samplers import Sampler
+from tuner.search.samplers.base import Sampler
 
-MOST = 32  # ordered at a time
-ENOUGH = 8  # times in a row that nobody waited, before fewer are ordered
-SECONDS = 600.0
-MOST_DEATHS = 3
+MOST = 32  # proposals requested at a time
+ENOUGH = 8  # calls in a row without a wait before fewer are requested
+SECONDS = 600.0  # time limit of a request
+MOST_DEATHS = 3  # deaths of the process that end the run
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What became of a row: what ``observe`` takes, or that somebody else has it."""
+class Observation:
+    """The outcome of a row: what ``observe`` takes, or that somebody else has it."""
 
     index: int
     seconds: float | None = None
@@ -32,7 +32,7 @@ class News:
     skipped: bool = False
 
 
-class Ahead:
+class BackgroundSampler:
     """Serves the proposals of a sampler that another process makes and keeps.
 
     Args:
@@ -42,31 +42,31 @@ class Ahead:
     def __init__(self, make: Callable[[], Sampler]) -> None:
         self._make = make
         self._processes = Processes(1)
-        self._history: list[News] = []
+        self._history: list[Observation] = []
         self._made, self._told = False, 0
         self._deaths = 0
         self._taken: set[int] = set()
         self._given: list[int] = []
         self._ready: deque[int] = deque()
-        self._order: Future[list[int]] | None = None
+        self._request: Future[list[int]] | None = None
         self._number, self._enough, self._grown = 1, 0, 0
         self._exhausted = False
 
     def propose(self, count: int) -> list[int]:
-        """Return what lies ready, up to ``count``; wait for it only when nothing does."""
+        """Return proposals from the queue, up to ``count``; wait only when it is empty."""
         self._receive()
         while not self._ready and not self._exhausted:
-            self._order_more()
+            self._request_more()
             self._receive(wait=True)
         rows = [self._ready.popleft() for _ in range(min(count, len(self._ready)))]
-        self._order_more()
+        self._request_more()
         return rows
 
     def has_some(self, hurry: bool = False) -> bool:
         """Say whether :meth:`propose` would answer at once.
 
         Args:
-            hurry: Somebody waits: order more at a time, twice as many each time that there is news as well.
+            hurry: Somebody waits: request more at a time, twice as many each time that there are new results as well.
         """
         self._receive()
         some = bool(self._ready) or self._exhausted
@@ -76,67 +76,67 @@ class Ahead:
             self._number, self._grown = min(2 * self._number, MOST), len(self._history)
         elif self._enough >= ENOUGH:
             self._number, self._enough = max(1, self._number // 2), 0
-        self._order_more()
+        self._request_more()
         return some
 
     def observe(self, index: int, seconds: float | None, *, noise: float = 0.0, pruned: bool = False) -> None:
-        self._note(News(index, seconds, noise, pruned))
+        self._note(Observation(index, seconds, noise, pruned))
 
     def skip(self, index: int) -> None:
-        self._note(News(index, skipped=True))
+        self._note(Observation(index, skipped=True))
 
     def close(self) -> None:
         """End the process."""
         self._processes.close()
 
-    def _note(self, news: News) -> None:
-        self._history.append(news)
-        self._taken.add(news.index)
-        if news.index in self._ready:
-            self._ready.remove(news.index)
+    def _note(self, outcome: Observation) -> None:
+        self._history.append(outcome)
+        self._taken.add(outcome.index)
+        if outcome.index in self._ready:
+            self._ready.remove(outcome.index)
 
-    def _order_more(self) -> None:
-        if self._order is not None or self._exhausted or len(self._ready) >= self._number:
+    def _request_more(self) -> None:
+        if self._request is not None or self._exhausted or len(self._ready) >= self._number:
             return
         make = None if self._made else self._make
-        news = self._history[self._told :]
+        fresh = self._history[self._told :]
         self._made, self._told = True, len(self._history)
-        self._order = self._processes.schedule(_serve, make, news, self._number, limit=SECONDS)
+        self._request = self._processes.schedule(_serve, make, fresh, self._number, limit=SECONDS)
 
     def _receive(self, wait: bool = False) -> None:
-        if self._order is None or not (wait or self._order.done()):
+        if self._request is None or not (wait or self._request.done()):
             return
-        order, self._order = self._order, None
+        request, self._request = self._request, None
         try:
-            rows = order.result()
+            rows = request.result()
         except (*DIED, TimeoutError) as error:
             self._deaths += 1
             if self._deaths >= MOST_DEATHS:
                 raise TunerError(
                     f"sampler: its process died {self._deaths} times ({error}); try --sampler random"
                 ) from None
-            self._begin_again()
+            self._restart()
             return
         self._exhausted = not rows
         self._given += rows
         self._ready += [row for row in rows if row not in self._taken]
 
-    def _begin_again(self) -> None:
-        """Tell the next process everything, and what the last one has proposed."""
-        self._history = [*(News(row, skipped=True) for row in self._given), *self._history]
+    def _restart(self) -> None:
+        """Tell the next process all results, and what the last one has proposed."""
+        self._history = [*(Observation(row, skipped=True) for row in self._given), *self._history]
         self._made, self._told, self._given = False, 0, []
 
 
 _sampler: Sampler | None = None
 
 
-def _serve(make: Callable[[], Sampler] | None, news: Sequence[News], count: int) -> list[int]:
-    """Tell this process's sampler the news, and return its next proposals; ``make`` makes it anew."""
+def _serve(make: Callable[[], Sampler] | None, fresh: Sequence[Observation], count: int) -> list[int]:
+    """Tell this process's sampler the new results, and return its next proposals; ``make`` makes the sampler."""
     global _sampler  # noqa: PLW0603  (one sampler, one process)
     if make:
         _sampler = make()
     assert _sampler is not None
-    for each in news:
+    for each in fresh:
         if each.skipped:
             _sampler.skip(each.index)
         else:
