@@ -85,6 +85,14 @@ def test_resident_warps_follow_registers_shared_memory_and_blocks(threads, used,
     assert resident_warps(launch, used, CUDA_LIMITS) == warps
 
 
+@pytest.mark.parametrize(
+    ("threads", "used", "warps"),
+    [(64, 200, 8), (160, 200, 5), (192, 102, 12)],  # 10, 10 and 18 if registers were not a partition's own
+)
+def test_resident_warps_leave_over_what_a_partition_cannot_give(threads, used, warps):
+    assert resident_warps(Launch(grid=(1, 1, 1), block=(threads, 1, 1)), used, CUDA_LIMITS) == warps
+
+
 @pytest.mark.parametrize(("blocks", "limit"), [(1, 128), (2, 64)])
 def test_register_limit_follows_the_resident_blocks_asked_for(blocks, limit):
     configuration = Configuration(template="t", values=(("MIN_BLOCKS", blocks),))
