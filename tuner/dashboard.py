@@ -15,6 +15,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+from tuner.cli.folding import echo
 from tuner.errors import UsageError
 from tuner.storage import DEFAULT_URL, Store
 
@@ -39,7 +40,7 @@ def serve(
         server = _server(host, port or 0, _application(store))
         try:
             address = f"http://{_shown(host)}:{server.server_port}/"
-            print(f"dashboard of {store} at {address}  (Ctrl-C ends it)", flush=True)
+            echo(f"dashboard of {store} at {address}  (Ctrl-C ends it)")
             if open_browser:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             server.serve_forever()

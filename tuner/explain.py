@@ -174,20 +174,21 @@ def _candidates(results: Sequence[Result], choices: Choices) -> Candidates:
     return Candidates(axes=axes, choices=rows, groups=groups, names=names)
 
 
-def scatter(explanation: Explanation) -> str:
+def scatter(explanation: Explanation, columns: int = 80) -> str:
     """Draw predicted over measured milliseconds, both logarithmic; ``.`` is where they are equal."""
+    width = min(WIDTH, columns - 11)
     both = np.log(np.concatenate([explanation.measured, explanation.predicted]))
     low, reach = both.min(), max(float(np.ptp(both)), 1e-9)
 
     def cell(values: Floats, size: int) -> list[int]:
         return list(map(int, np.rint((np.log(values) - low) / reach * (size - 1))))
 
-    grid = [[" "] * WIDTH for _ in range(HEIGHT)]
-    for column in range(WIDTH):
-        grid[round(column * (HEIGHT - 1) / (WIDTH - 1))][column] = "."
-    for column, row in zip(cell(explanation.measured, WIDTH), cell(explanation.predicted, HEIGHT), strict=True):
+    grid = [[" "] * width for _ in range(HEIGHT)]
+    for column in range(width):
+        grid[round(column * (HEIGHT - 1) / (width - 1))][column] = "."
+    for column, row in zip(cell(explanation.measured, width), cell(explanation.predicted, HEIGHT), strict=True):
         grid[row][column] = "o"
     ends = [f"{np.exp(low + reach):9.4g}", *[" " * 9] * (HEIGHT - 2), f"{np.exp(low):9.4g}"]
     rows = [f"{end} |{''.join(line).rstrip()}" for end, line in zip(ends, grid[::-1], strict=True)]
-    foot = f"{'':11}{np.exp(low):<9.4g}{'measured ms':^{WIDTH - 18}}{np.exp(low + reach):>9.4g}"
-    return "\n".join(["predicted ms", *rows, f"{'':9} +{'-' * WIDTH}", foot])
+    foot = f"{'':11}{np.exp(low):<9.4g}{'measured ms':^{width - 18}}{np.exp(low + reach):>9.4g}"
+    return "\n".join(["predicted ms", *rows, f"{'':9} +{'-' * width}", foot])

@@ -11,6 +11,7 @@ from typing import Any
 
 VARIABLE = "TUNER_STAGE_FILE"  # set in a worker
 NAME = "stage"
+OPENING = "opening the device"
 LOOK_SECONDS = 0.15
 
 

@@ -32,7 +32,7 @@ class Workshop:
         from tuner.inputs import network_inputs, random_inputs
 
         self.spec = spec
-        stages.enter("opening the device")
+        stages.enter(stages.OPENING)
         self.device = open_device(spec.device)
         self.bench = Bench(self.device, spec.layer)
         self.inputs = network_inputs(self.bench, spec)

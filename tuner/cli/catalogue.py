@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tuner.cli import options
+from tuner.cli.folding import echo
 
 
 @click.command(short_help="The layers by name.")
@@ -34,7 +35,7 @@ def layers(as_json: bool) -> None:
         for each in LAYERS.values()
     ]
     table("layers at B=10,000", ("name", "C", "input", "M", "K", "output", "GFLOP", "least MB"), rows, left=("name",))
-    click.echo("\nconv1 and conv2 mean sp18's. A shape of your own: --layer C=8,H=32,W=48,M=32,K=3")
+    echo("\nconv1 and conv2 mean sp18's. A shape of your own: --layer C=8,H=32,W=48,M=32,K=3")
 
 
 @click.command(short_help="The kernel templates, their parameters and choices.")
@@ -57,7 +58,7 @@ def templates(templates: tuple[str, ...], as_json: bool) -> None:
             echo_wrapped("    left out though it would run:", indent=8)
             for rule in each.heuristics:
                 echo_wrapped(f"        {rule.name}: {rule.why}", indent=12)
-        click.echo()
+        echo()
 
 
 def _template_json(template: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
+from tuner.cli.folding import echo
 
 if TYPE_CHECKING:
     from tuner.protocol import BenchSpec
@@ -32,15 +32,15 @@ def show_ceilings(device: str, again: bool, as_json: bool) -> None:
     if as_json:
         print_json(_plain(machine))
         return
-    click.echo(f"{machine.device}: {machine.model}, {machine.driver}")
+    echo(f"{machine.device}: {machine.model}, {machine.driver}")
     for name, value in (
         ("memory, copies and writes", rate(machine.peak_bytes, "B/s")),
         ("FP32 multiply-add", rate(machine.peak_flops, "FLOP/s")),
         ("tensor cores, TF32", rate(machine.peak_tf32, "FLOP/s")),
         ("tensor cores, FP16", rate(machine.peak_fp16, "FLOP/s")),
     ):
-        click.echo(f"    {name:<26} {value:>16}")
-    click.echo("tensor cores by mma.sync or wgmma, FP32 sums; - where there are none. --again measures them anew.")
+        echo(f"    {name:<26} {value:>16}")
+    echo("tensor cores by mma.sync or wgmma, FP32 sums; - where there are none. --again measures them anew.")
 
 
 def _again(spec: BenchSpec) -> Environment:

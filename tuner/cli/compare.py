@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import naming, options
+from tuner.cli.folding import echo, width
 from tuner.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def compare(**given: Any) -> None:
     if plot is not None:
         _check_plot(plot)
     asked = _asked(given)
-    done = run_comparison(asked, lambda line: click.echo(line, err=True))
+    done = run_comparison(asked, lambda line: echo(line, err=True))
     if given["as_json"]:
         print_json(comparison_json(done))
     else:
@@ -112,22 +113,22 @@ def _print(done: Comparison) -> None:
     from tuner.cli.text import echo_wrapped, table
 
     machine = done.environment
-    click.echo(f"{done.layer.name}: {done.layer.describe()}")
+    echo(f"{done.layer.name}: {done.layer.describe()}")
     echo_wrapped(f"{machine.model}, driver {machine.driver}; {done.pytorch or 'without PyTorch'}")
-    click.echo()
+    echo()
     columns = ("contender", "ms", "+-", "vs ours", "error", "within")
     table("one run, interleaved, cold cache", columns, [_cells(row) for row in done.rows], left=("contender",))
-    click.echo()
+    echo()
     echo_wrapped(EXPLAINED)
     for row in done.rows:
         if row.failure:
             echo_wrapped(f"{row.name}: {row.failure}")
     for note in done.notes:
         echo_wrapped(note)
-    click.echo()
-    for line in bar_lines(_bars(done)):
-        click.echo(line)
-    click.echo(f"\n{done.study}, trial {done.trial}:")
+    echo()
+    for line in bar_lines(_bars(done), width()):
+        echo(line)
+    echo(f"\n{done.study}, trial {done.trial}:")
     echo_wrapped(str(done.ours.configuration))
 
 
@@ -190,7 +191,7 @@ def _write_plot(path: Path, done: Comparison) -> None:
             write_png(path, title, subtitle, _bars(done))
     except OSError as error:
         raise StorageError(f"--plot {path}: {error.strerror}; the figures above are all there is") from None
-    click.echo(f"wrote {path}", err=True)
+    echo(f"wrote {path}", err=True)
 
 
 COMMANDS = (compare,)

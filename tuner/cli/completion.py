@@ -23,7 +23,8 @@ def completion(shell: str | None) -> None:
     \b
     bash    echo 'eval "$(tune completion bash)"' >> ~/.bashrc
     zsh     echo 'eval "$(tune completion zsh)"' >> ~/.zshrc
-    fish    tune completion fish > ~/.config/fish/completions/tune.fish
+    fish    tune completion fish \\
+                > ~/.config/fish/completions/tune.fish
     """
     from click.shell_completion import get_completion_class
 

@@ -11,16 +11,15 @@ WHY = {
     "exhausted": "space exhausted: every valid configuration has been tried",
     "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
 }
+NOTHING_CONFIRMED = "no winner yet: nothing was confirmed"
 GO_ON = "to go on all the same, add --stop off or --trials N to the command"
 
 
 def counted(progress: Progress) -> str:
     """Return how many trials there were, in a line."""
     reused = f", {progress.reused:,} from other studies" if progress.reused else ""
-    return (
-        f"{plural(progress.done, 'new trial')} of {progress.space:,} valid configurations, "
-        f"{progress.known:,} known before{reused}"
-    )
+    space = f" of {progress.space:,} valid configurations" if progress.space else ""
+    return f"{plural(progress.done, 'new trial')}{space}, {progress.known:,} known before{reused}"
 
 
 def ending(report: Report) -> list[str]:
@@ -28,7 +27,8 @@ def ending(report: Report) -> list[str]:
     lines, why = [*report.stopped], GO_ON if report.over else _why(report)
     if report.best:
         return [*lines, why]
-    return [*lines, _nothing(report), why] if report.reason == "time" else [*lines, why, _nothing(report)]
+    first = report.reason in ("time", "interrupted")
+    return [*lines, _nothing(report), why] if first else [*lines, why, _nothing(report)]
 
 
 def _why(report: Report) -> str:
@@ -42,6 +42,13 @@ def _why(report: Report) -> str:
 def _nothing(report: Report) -> str:
     """Say that there is no winner, and what to look at."""
     tried = report.progress.known + report.progress.done
+    if not tried and report.reason == "interrupted":
+        return NOTHING_CONFIRMED
     if not tried:
         return "no winner: no trial has ended; give more --time or --trials"
     return f"no winner: {'the one trial' if tried == 1 else f'all {tried:,} trials'} of this study failed"
+
+
+def ending_before_any() -> list[str]:
+    """Return the last lines of a run that was interrupted before its study was there."""
+    return [NOTHING_CONFIRMED, WHY["interrupted"]]

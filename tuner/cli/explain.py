@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from tuner.cli.folding import echo, width
 from tuner.cli.text import table, times
 from tuner.errors import UsageError
 from tuner.explain import Explanation, Influence, explain, scatter
@@ -18,7 +17,7 @@ def print_explanation(explained: Explanation) -> None:
     """Print the influences and the plot, 80 columns wide."""
     title = f"what matters, by {explained.trials:,} trials of {explained.template}"
     table(title, COLUMNS, [_cells(each) for each in explained.influences], left=("parameter", "fastest", "else"))
-    click.echo(f"\n{_accuracy(explained)}\n{scatter(explained)}\n")
+    echo(f"\n{_accuracy(explained)}\n{scatter(explained, width())}\n")
 
 
 def _cells(influence: Influence) -> tuple[str, ...]:
@@ -99,7 +98,7 @@ def explain_study(study: str, storage: str) -> Explanation | None:
         try:
             explained = explain(handle.name, handle.results(), handle.choices)
         except UsageError as error:
-            click.echo(f"nothing explained: {error}", err=True)
+            echo(f"nothing explained: {error}", err=True)
             return None
         if not store.database.sealed:
             handle.note(more=explanation_markdown(explained))

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tuner.cli.folding import echo
 from tuner.cli.text import coloured, echo_wrapped, plural
 from tuner.results import Result
 
@@ -52,12 +53,12 @@ def print_failures(failed: Sequence[Result]) -> None:
         return
     kinds = kinds_of(failed)
     line = f"{plural(len(failed), 'trial')} failed"
-    click.echo("\n" + (click.style(line, fg="red") if coloured(sys.stdout) else line))
+    echo("\n" + (click.style(line, fg="red") if coloured(sys.stdout) else line))
     for kind in kinds[:MOST]:
         echo_wrapped(f"  {kind}", indent=4)
     if rest := kinds[MOST:]:
         count = sum(kind.count for kind in rest)
-        click.echo(f"  and {count:,} more in {plural(len(rest), 'other way')}")
+        echo(f"  and {count:,} more in {plural(len(rest), 'other way')}")
 
 
 def failures_json(failed: Iterable[Result]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tuner.cli import naming, options
+from tuner.cli.folding import echo
 from tuner.errors import UsageError
 
 FOUND = 25  # the column where doctor says what it found
@@ -73,12 +74,10 @@ def cache(clear: bool) -> None:
 
     store = CompileCache.default()
     if clear:
-        click.echo(f"deleted {store.trim(0)} binaries from {store.folder}")
+        echo(f"deleted {store.trim(0)} binaries from {store.folder}")
         return
     use = store.use()
-    click.echo(
-        f"{use.folder}: {use.entries} binaries, {use.nbytes / 1e6:.1f} MB of at most {store.limit_bytes / 1e6:.0f} MB"
-    )
+    echo(f"{use.folder}: {use.entries} binaries, {use.nbytes / 1e6:.1f} MB of at most {store.limit_bytes / 1e6:.0f} MB")
 
 
 COMMANDS = (doctor, verify, cache)

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import options
+from tuner.cli.folding import echo
 
 if TYPE_CHECKING:
     from tuner.storage import StudyHandle, StudySummary
+
+
+SPARE = ("created", "+-", "template", "trials", "device")  # columns that a narrow terminal does without
 
 
 @click.command("list", short_help="The studies of a store.")
@@ -32,10 +36,16 @@ def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
         print_json([_summary_json(study) for study in studies])
         return
     if not studies:
-        click.echo(f"no studies in {store} yet; {command('run', 'conv2', where=storage)} makes one")
+        echo(f"no studies in {store} yet; {command('run', 'conv2', where=storage)} makes one")
         return
     columns = ("study", "created", "device", "trials", "winner", "ms", "+-", "template")
-    table("studies", columns, [_row(study) for study in studies], left=("study", "created", "device", "template"))
+    table(
+        "studies",
+        columns,
+        [_row(study) for study in studies],
+        left=("study", "created", "device", "template"),
+        spare=SPARE,
+    )
 
 
 def _row(study: StudySummary) -> tuple[str, ...]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from tuner import stages
+from tuner.cli.folding import echo
 from tuner.cli.text import gigaflops, milliseconds, percent, times
 from tuner.results import Result
-from tuner.tuning.progress import Observer, Progress
+from tuner.tuning.progress import Observer, Progress, tell_doing
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -30,10 +32,14 @@ def headline(progress: Progress) -> str:
     best = progress.best
     if best is None:
         return "no verified trial yet"
-    speedup = times(progress.naive / best.seconds if progress.naive else None)
-    share = percent(progress.share_of_floor(best))
-    flops = gigaflops(progress.layer.flop, best.seconds)
-    return f"best {milliseconds(best.seconds)} ms, {speedup} naive, {flops} GFLOP/s, {share} of the floor"
+    share = progress.share_of_floor(best)
+    parts = (
+        f"best {milliseconds(best.seconds)} ms",
+        f"{times(progress.naive / best.seconds)} naive" if progress.naive else "",
+        f"{gigaflops(progress.layer.flop, best.seconds)} GFLOP/s",
+        f"{percent(share)} of the floor" if share is not None else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def failures(progress: Progress) -> str:
@@ -82,7 +88,7 @@ class PlainObserver(Observer):
         self._quiet, self._best, self._shown = quiet, float("inf"), float("-inf")
 
     def says(self, line: str) -> None:
-        click.echo(line, err=self._quiet)
+        echo(line, err=self._quiet)
 
     def trial(self, result: Result, progress: Progress) -> None:
         if self._quiet:
@@ -94,7 +100,7 @@ class PlainObserver(Observer):
         if progress.best:
             self._best = progress.best.seconds
         bad = failures(progress)
-        click.echo(f"[{progress.elapsed:5.0f} s] trial {progress.done}: {headline(progress)}{bad and '; ' + bad}")
+        echo(f"[{progress.elapsed:5.0f} s] trial {progress.done}: {headline(progress)}{bad and '; ' + bad}")
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +172,7 @@ class NotebookObserver(Observer):
 
     def says(self, line: str) -> None:
         self._write("")
-        click.echo(line)
+        echo(line)
 
     def doing(self, what: str) -> None:
         self._write(f"{what} ...")
@@ -211,6 +217,31 @@ class Silent(Observer):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         return
+
+
+class Headed(Observer):
+    """Says its first line as soon as the device is open: what cannot be run gets an error alone."""
+
+    def __init__(self, line: str, watcher: Observer) -> None:
+        self._line, self._watcher = line, watcher
+
+    def _say_line(self) -> None:
+        line, self._line = self._line, ""
+        if line:
+            self._watcher.says(line)
+
+    def says(self, line: str) -> None:
+        self._say_line()
+        self._watcher.says(line)
+
+    def doing(self, what: str) -> None:
+        if what != stages.OPENING:
+            self._say_line()
+        tell_doing(self._watcher, what)
+
+    def trial(self, result: Result, progress: Progress) -> None:
+        self._say_line()
+        self._watcher.trial(result, progress)
 
 
 @contextmanager

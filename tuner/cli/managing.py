@@ -8,6 +8,7 @@ import click
 
 from tuner.cli import naming, options
 from tuner.cli.completion import layers_and_studies
+from tuner.cli.folding import echo, folded, width
 from tuner.errors import UsageError
 
 
@@ -22,7 +23,7 @@ def rename(study: str, name: str, storage: str) -> None:
 
     with Store.open(storage, create=False) as store:
         old, new = rename_study(store, study, name)
-    click.echo(f"{old} is called {new} now")
+    echo(f"{old} is called {new} now")
 
 
 @click.command(short_help="Delete a study with its trials.")
@@ -40,16 +41,16 @@ def delete(study: str, yes: bool, storage: str) -> None:
         refuse_in_use(handle)
         trials = sum(handle.counts().values())
         if not yes and not _agreed(handle.name, trials):
-            click.echo("nothing deleted")
+            echo("nothing deleted")
             return
         delete_study(store, handle)
-    click.echo(f"deleted {handle.name}, {trials:,} trials")
+    echo(f"deleted {handle.name}, {trials:,} trials")
 
 
 def _agreed(name: str, trials: int) -> bool:
     if not sys.stdin.isatty():
         raise UsageError(f"delete: '{name}' has {trials:,} trials, and nobody is here to be asked; add --yes")
-    return click.confirm(f"delete {name} with its {trials:,} trials for good?")
+    return click.confirm(folded(f"delete {name} with its {trials:,} trials for good?", width()))
 
 
 @click.command(short_help="Take in the studies of another store.")
@@ -70,7 +71,7 @@ def merge(other: str, storage: str) -> None:
         for each in taken:
             here = "a new study" if each.is_new else f"{each.known:,} were here already"
             echo_wrapped(f"{each.study}: {plural(each.trials, 'trial')} added, {here}")
-        click.echo(f"{plural(len(taken), 'study').replace('studys', 'studies')} of {given} in {store}")
+        echo(f"{plural(len(taken), 'study').replace('studys', 'studies')} of {given} in {store}")
 
 
 COMMANDS = (rename, delete, merge)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from tuner.cli.folding import echo
 from tuner.cli.report import resources_line
 from tuner.cli.text import echo_wrapped, milliseconds
 from tuner.conditions import describe
@@ -57,7 +56,7 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
         _check_profiler(handle)
     template = template_of(result, templates, handle)
     echo_wrapped(f"trial {asked.trial}: {result.configuration}")
-    click.echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
+    echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
         rendered = render(template, result.configuration, spec.layer, worker.facts.limits.dialect)
         _keep(rendered, asked.keep_source)
@@ -84,10 +83,10 @@ def _check_profiler(handle: StudyHandle) -> None:
 def _print_profile(spec: BenchSpec, rendered: Rendered) -> None:
     from tuner.profiling import profile
 
-    click.echo("\ncounters of one launch, by ncu:")
+    echo("\ncounters of one launch, by ncu:")
     for counter in profile(spec, rendered):
         value = f"{counter.value:,.6g}" if isinstance(counter.value, float) else counter.value
-        click.echo(f"    {counter.name:<36} {value:>16} {counter.unit}")
+        echo(f"    {counter.name:<36} {value:>16} {counter.unit}")
 
 
 def _result(handle: StudyHandle, results: Mapping[int, Result], trial: int) -> Result:
@@ -116,10 +115,10 @@ def _compile(worker: Worker, rendered: Rendered) -> Compiled:
     try:
         compiled = compile_one(worker, rendered)
     except Rejected as error:
-        click.echo(error.text)
+        echo(error.text)
         raise
     source = f"in {compiled.seconds:.2f} s" if compiled.seconds else "from the cache"
-    click.echo(f"compiled: {len(compiled.binary):,} bytes {source}")
+    echo(f"compiled: {len(compiled.binary):,} bytes {source}")
     return compiled
 
 
@@ -127,7 +126,7 @@ def _print(verdict: Verdict, used: Resources) -> None:
     message, _, log = verdict.text.partition("\n")
     echo_wrapped(f"now: {verdict.outcome}" + (f": {message}" if message else ""))
     if log:
-        click.echo(log)
+        echo(log)
     if verdict.measurement is None:
         return
     measured = verdict.measurement

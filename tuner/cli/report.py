@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
-
-from tuner.cli.ending import counted, ending
+from tuner.cli.ending import NOTHING_CONFIRMED, counted, ending
 from tuner.cli.failures import print_failures
+from tuner.cli.folding import echo, echo_command
 from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
 from tuner.errors import TunerError
 from tuner.exporting import header_name
@@ -19,6 +18,7 @@ from tuner.tuning.finals import NOISY, noise_of
 from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
 
 UNSETTLED = "*: the winner; ?: reads as fast, but was not in the finals that chose it"
+NOT_SETTLED = "no verified winner yet; the same command goes on and settles it"
 COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "floor", "vs naive", "template")
 
 
@@ -35,20 +35,21 @@ def print_report(report: Report, asked: RunOptions) -> None:
         echo_wrapped(line)
     for line in report.health:
         echo_wrapped(line)
-    echo_wrapped(costs_line(report.costs, progress.done))
+    if report.costs.total:
+        echo_wrapped(costs_line(report.costs, progress.done))
     _print_next(report, asked)
 
 
 def print_ending(report: Report) -> None:
     """Print the last lines of a run: why it ended."""
-    click.echo()
+    echo()
     for line in ending(report):
         echo_wrapped(line)
 
 
 def _print_best(report: Report) -> None:
     progress = report.progress
-    click.echo()
+    echo()
     title = "best" if report.winner else "fastest so far"
     rows = [_row(standing, report.winner, progress) for standing in report.best]
     table(title, COLUMNS, rows, left=("template",))
@@ -60,9 +61,9 @@ def _print_best(report: Report) -> None:
     for line in filter(None, (legend([row[0] for row in rows]), *report.finals)):
         echo_wrapped(line)
     if not report.winner:
-        echo_wrapped("no verified winner yet; the same command goes on and settles it")
+        echo_wrapped(NOTHING_CONFIRMED if report.reason == "interrupted" else NOT_SETTLED)
     given = " ".join(f"{name}={value}" for name, value in winner.configuration.values)
-    click.echo()
+    echo()
     echo_wrapped(f"{winner.configuration.template}: {given}")
     if winner.max_error is not None:
         error = error_line(winner.max_error, report.tolerance, report.unit)
@@ -73,7 +74,7 @@ def _print_best(report: Report) -> None:
         echo_wrapped(str(report.agreement))
     if line := floor_line(progress, winner):
         echo_wrapped(line)
-    click.echo()
+    echo()
 
 
 def error_line(error: float, tolerance: float | None, unit: float | None) -> str:
@@ -180,11 +181,11 @@ def costs_line(costs: Costs, trials: int) -> str:
 
 def _print_next(report: Report, asked: RunOptions) -> None:
     study = _short(report.progress.study, asked.storage)
-    click.echo("\nnext:")
+    echo("\nnext:")
     shown = ("show", study) if report.best else ("show", study, "--failures")
     exported = ("export", study, "-o", header_name(asked.layer.name))
     for words in (shown, *((exported,) if report.winner else ()), ("dashboard",)):
-        click.echo(f"  {command(*words, where=asked.storage)}")
+        echo_command(f"  {command(*words, where=asked.storage)}")
 
 
 def _short(study: str, storage: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import naming, options
+from tuner.cli.folding import echo, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +52,10 @@ def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile
     if as_json:
         _print_summary(summary)
         return
-    click.echo(table(summary, compile_times))
+    echo(table(summary, compile_times))
     _print_curves(summary, curves)
     if plot is not None:
-        click.echo(f"\nwrote {plot}")
+        echo(f"\nwrote {plot}")
 
 
 def _print_summary(summary: Summary) -> None:
@@ -70,7 +71,7 @@ def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:
     from tuner.search.curves import draw
 
     for score, runs in zip(summary.scores, curves, strict=True):
-        click.echo(f"\n{score.space}: best so far over optimum, median of the seeds\n{draw(runs)}")
+        echo(f"\n{score.space}: best so far over optimum, median of the seeds\n{draw(runs, min(60, width() - 20))}")
 
 
 @click.command(short_help="A study as a recorded space.")
@@ -92,7 +93,7 @@ def record(study: str, output: Path | None, only: tuple[str, ...], storage: str)
     if output is None:
         click.echo(text, nl=False)
     else:
-        click.echo(f"wrote {count:,} configurations to {output}")
+        echo(f"wrote {count:,} configurations to {output}")
 
 
 COMMANDS = (simulate, record)

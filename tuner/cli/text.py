@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from tuner.cli.folding import echo_wrapped, fitting, folded, width
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tuner.results import Result
+
+
+__all__ = [
+    "coloured",
+    "echo_wrapped",
+    "gigaflops",
+    "milliseconds",
+    "percent",
+    "plural",
+    "print_json",
+    "rate",
+    "spread",
+    "table",
+    "times",
+    "width",
+]
 
 
 def milliseconds(seconds: float) -> str:
@@ -47,18 +64,11 @@ def rate(value: float | None, unit: str) -> str:
     return f"{value / scale:.3g} {letter}{unit}"
 
 
-def console() -> Console:
-    """Return a console on standard output; 80 columns where there is no terminal."""
+def console(least: int) -> Console:
+    """Return a console on standard output, as wide as the terminal or what it has to show; 80 columns without one."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
-
-
-def width() -> int:
-    """Return the columns of the terminal; 80 where there is none."""
-    import shutil
-
-    return max(30, shutil.get_terminal_size().columns) if sys.stdout is not None and sys.stdout.isatty() else 80
+    return Console(highlight=False, soft_wrap=False, width=max(width(), least))
 
 
 def coloured(stream: TextIO | None) -> bool:
@@ -67,30 +77,44 @@ def coloured(stream: TextIO | None) -> bool:
     return wanted and stream is not None and stream.isatty()
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> None:
-    """Print a table; columns named in ``left`` are aligned left, the others right; the winner's row is green."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: Sequence[str] = (),
+    spare: Sequence[str] | None = None,
+) -> None:
+    """Print a table; the winner's row is green.
+
+    Args:
+        left: Columns that are aligned left; the others are right.
+        spare: Columns to leave out where the terminal is too narrow for all, the first to go first; all but the first
+            two, from the right, where none are named.
+    """
     from rich import box
     from rich.table import Table
 
-    gaps = (0, 1) if width() >= 80 else (0, 0)
-    grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=gaps)
-    for name in columns:
-        grid.add_column(name, justify="left" if name in left else "right", overflow="fold", no_wrap=name not in left)
+    rows = [tuple(row) for row in rows]
+    named = columns[:1:-1] if spare is None else spare
+    gap, widths = fitting(list(zip(columns, *rows, strict=True)), width(), [columns.index(name) for name in named])
+    grid = Table(
+        title=folded(title, width()),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1) if gap > 1 else (0, 0),
+    )
+    for place, wide in widths.items():
+        name = columns[place]
+        grid.add_column(name, justify="left" if name in left else "right", overflow="fold", width=wide)
     for row in rows:
-        grid.add_row(*row, style="green" if row and row[0].startswith("*") else "")
-    console().print(grid)
+        grid.add_row(*(row[place] for place in widths), style="green" if row and row[0].startswith("*") else "")
+    console(sum(widths.values()) + gap * len(widths)).print(grid)
 
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def echo_wrapped(text: str, indent: int = 2) -> None:
-    """Print a paragraph as wide as the terminal, its further lines indented; words are never broken."""
-    import textwrap
-
-    further = " " * indent
-    click.echo(textwrap.fill(text, width(), subsequent_indent=further, break_long_words=False, break_on_hyphens=False))
 
 
 def plural(count: int, noun: str) -> str:

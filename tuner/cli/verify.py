@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from tuner.architectures import ARCHITECTURES
+from tuner.cli.folding import echo
 from tuner.cli.text import echo_wrapped, plural, print_json, table
 from tuner.dataset import Dataset, load_test_split
 from tuner.errors import TunerError, UsageError
@@ -51,7 +50,7 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
     if as_json:
         print_json({"study": handle.name, "trial": champion.trial, **asdict(agreement)})
     else:
-        click.echo(f"{handle.name}: trial {champion.trial}, {best.configuration.template}")
+        echo(f"{handle.name}: trial {champion.trial}, {best.configuration.template}")
         echo_wrapped(str(agreement))
 
 
@@ -75,14 +74,14 @@ def verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) ->
     rows, started = [], time.monotonic()
     if not as_json:
         seconds = _expected(networks, dataset)
-        click.echo(f"{plural(len(networks), 'network')}, {len(dataset):,} images: about {seconds:.0f} s", err=True)
+        echo(f"{plural(len(networks), 'network')}, {len(dataset):,} images: about {seconds:.0f} s", err=True)
     for network in networks:
         found = accuracy(network, dataset)
         rows.append((network.architecture, found))
         if not as_json:
             shares = " ".join(f"{each.images}: {each.fraction:.4f}" for each in found)
             passed = time.monotonic() - started
-            click.echo(f"[{passed:4.0f} s] {network.architecture.name}  {shares}", err=True)
+            echo(f"[{passed:4.0f} s] {network.architecture.name}  {shares}", err=True)
     if as_json:
         print_json(
             [

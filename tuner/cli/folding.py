@@ -1,0 +1,90 @@
+"""Lines as wide as the terminal: they break at words and never within one; what is piped stays as it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TextIO
+
+import click
+
+PIPED, LEAST = 80, 30  # columns
+WIDE_GAP = 3  # between a table's columns; one where that is too much
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def width(stream: TextIO | None = None) -> int:
+    """Return the columns of the terminal behind a stream (standard output); 80 where there is none."""
+    stream = stream or sys.stdout
+    if not is_terminal(stream):
+        return PIPED
+    if (told := os.environ.get("COLUMNS", "")).isdecimal() and int(told):
+        return max(LEAST, int(told))
+    try:
+        found = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        found = 0
+    return max(LEAST, found or PIPED)
+
+
+def folded(text: str, columns: int, indent: int = 2) -> str:
+    """Break each line that is too long at words, its further lines indented, less so where a word needs the room."""
+    return "\n".join(_folded(line, columns, indent) for line in text.split("\n"))
+
+
+def _folded(line: str, columns: int, indent: int) -> str:
+    if len(line) <= columns:
+        return line
+    own = len(line) - len(line.lstrip())
+    longest = max(map(len, line.split()), default=0)
+    further = max(0, min(own + indent if own < indent else indent, columns - longest))
+    return textwrap.fill(line, columns, subsequent_indent=" " * further, break_long_words=False, break_on_hyphens=False)
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print lines: folded where people read them on a terminal, as they are for programs."""
+    stream = sys.stderr if err else sys.stdout
+    click.echo(folded(text, width(stream)) if is_terminal(stream) else text, err=err)
+
+
+def echo_wrapped(text: str, indent: int = 2) -> None:
+    """Print a paragraph as wide as the terminal, its further lines indented; 80 columns wide where it is piped."""
+    click.echo(folded(text, width(), indent))
+
+
+def echo_command(line: str) -> None:
+    """Print a command to copy; where it is too long, the shell's backslash continues it on the next line."""
+    columns = width()
+    if not is_terminal(sys.stdout) or len(line) <= columns:
+        click.echo(line)
+        return
+    lines = textwrap.wrap(line, columns - 2, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False)
+    click.echo(" \\\n".join(lines))
+
+
+def fitting(cells: Sequence[Sequence[str]], columns: int, spare: Sequence[int]) -> tuple[int, dict[int, int]]:
+    """Choose the gap between a table's columns, which of these are shown, and how wide, so that no word is split.
+
+    Args:
+        cells: Each column's, its name among them.
+        spare: Columns that may be left out, the first to go first.
+    """
+    widest = [max(map(len, each)) for each in cells]
+    least = [max(len(word) for cell in each for word in cell.split() or [""]) for each in cells]
+    if sum(widest) + WIDE_GAP * (len(cells) - 1) <= columns:
+        return WIDE_GAP, dict(enumerate(widest))
+    shown, left = list(range(len(cells))), list(spare)
+    gap = WIDE_GAP if sum(least) + WIDE_GAP * (len(cells) - 1) <= columns else 1
+    while left and sum(least[each] for each in shown) + gap * (len(shown) - 1) > columns:
+        shown.remove(left.pop(0))
+    room = columns - sum(least[each] for each in shown) - gap * (len(shown) - 1)
+    given = {}
+    for each in sorted(shown, key=lambda place: widest[place] - least[place]):
+        given[each] = least[each] + min(max(0, room), widest[each] - least[each])
+        room -= given[each] - least[each]
+    return gap, {each: given[each] for each in shown}
