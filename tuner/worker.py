@@ -10,7 +10,7 @@ import math
 import os
 import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PREPARE_SECONDS = 180.0
+POLL_SECONDS = 0.2  # between looks at Ctrl-C while finals are measured
 MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches, which have their own limit
 
 
@@ -35,6 +36,9 @@ class Worker:
     """Keeper of one device's worker process.
 
     Nothing a configuration does raises here, only a full disk: :meth:`evaluate` always returns a verdict.
+
+    Attributes:
+        interrupt: True once finals are to end at once.
 
     Args:
         spec: What the worker prepares.
@@ -47,6 +51,7 @@ class Worker:
     ) -> None:
         self.spec, self.trial_timeout = spec, trial_timeout
         self.restarts = 0
+        self.interrupt: object = False
         self._processes = Processes(1, log=True)
         try:
             preparing = self._processes.schedule(workshop.facts, spec, limit=PREPARE_SECONDS)
@@ -68,14 +73,24 @@ class Worker:
     def _call(self, function: Callable[..., T], *arguments: Any, limit: float) -> T:
         return self._processes.schedule(function, *arguments, limit=limit).result()
 
-    def ask(self, function: Callable[..., T], *arguments: Any, limit: float = PREPARE_SECONDS) -> T:
+    def ask(
+        self, function: Callable[..., T], *arguments: Any, limit: float = PREPARE_SECONDS, unless: object = False
+    ) -> T:
         """Call ``function(spec, *arguments)`` in the worker.
 
+        Args:
+            unless: What ends the call, and the process with it, as soon as it is true.
+
         Raises:
-            TunerError: It failed, took longer than ``limit`` seconds, or the worker died; one line.
+            TunerError: It failed, was ended, took longer than ``limit`` seconds, or the worker died; one line.
         """
+        future = self._processes.schedule(function, self.spec, *arguments, limit=limit)
+        while not wait([future], timeout=POLL_SECONDS).done:
+            if unless:
+                self._processes.stop()
+                raise TunerError("ended before it was done")
         try:
-            return self._call(function, self.spec, *arguments, limit=limit)
+            return future.result()
         except FutureTimeout:
             raise TimedOut(f"took longer than its limit of {limit:.0f} s") from None
         except DIED as error:
@@ -155,7 +170,7 @@ class Worker:
             return
 
     def finals(self, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
-        """Confirm and time several configurations in turn; an empty list when the worker could not.
+        """Confirm and time several configurations in turn; an empty list when the worker could not, or is to end.
 
         One that fails, does harm or takes the worker down gets its verdict, and the others are held again without it.
         """
@@ -163,7 +178,7 @@ class Worker:
             return []
         ends = self._finals(tasks, heat)
         died = not ends
-        if died:
+        if died and not self.interrupt:
             ends = self._alone(tasks)
         lost = any(isinstance(end, Verdict) and end.lost for end in ends)
         if lost:
@@ -171,7 +186,7 @@ class Worker:
         left = [number for number, end in enumerate(ends) if not isinstance(end, Verdict)]
         if not (died or lost):
             return ends
-        if len(left) == len(tasks):  # each is sound by itself
+        if self.interrupt or len(left) == len(tasks):  # each is sound by itself
             return []
         again = self.finals([tasks[number] for number in left], heat)
         for number, end in zip(left, again, strict=False):
@@ -182,7 +197,7 @@ class Worker:
         limit = MARGIN_SECONDS + heat.seconds + sum(self._trial_limit(task) for task in tasks)
         for _ in range(MOST_KILLED):
             try:
-                return self.ask(workshop.finals, list(tasks), heat, limit=limit)
+                return self.ask(workshop.finals, list(tasks), heat, limit=limit, unless=self.interrupt)
             except Killed:
                 continue
             except TunerError:
@@ -191,7 +206,7 @@ class Worker:
 
     def _alone(self, tasks: Sequence[Task]) -> list[tuple[float, ...] | Verdict]:
         """Run each by itself, to find who took the worker down; nothing for those that are sound."""
-        verdicts = [self.evaluate(task) for task in tasks]
+        verdicts = [self.evaluate(task) for task in tasks if not self.interrupt]
         return [() if verdict.outcome == OK else replace(verdict, lost=False) for verdict in verdicts]
 
     def agreement(self, task: Task) -> Agreement | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.cli.failures import failures_json
 from tuner.results import Result
-from tuner.tuning import Progress, Report
+from tuner.tuning import Progress, Report, RunOptions
 from tuner.tuning.foresight import Foreseen
 
 
@@ -53,6 +53,18 @@ def report_json(report: Report) -> dict[str, Any]:
             "finals": report.costs.finals,
             "tuner": report.costs.tuner,
         },
+    }
+
+
+def nothing_json(asked: RunOptions) -> dict[str, Any]:
+    """Return as plain data that a run was interrupted before its study was there."""
+    return {
+        "study": None,
+        "layer": asked.layer.name,
+        "device": asked.device,
+        "reason": "interrupted",
+        "winner": None,
+        "best": [],
     }
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import naming, options
+from tuner.cli.folding import echo
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from tuner.tuning import RunOptions
+    from tuner.storage import Store
+    from tuner.tuning import Report, RunOptions
 
 INTERRUPTED = 130
 
@@ -61,26 +63,35 @@ def run(**given: Any) -> int:
     twice. Ctrl-C stops early and keeps everything.
     """
     started = time.monotonic()  # before the imports, which take a second or more
+    from tuner.cli.ending import ending_before_any
     from tuner.cli.explain import explain_study, explanation_part, print_explanation
-    from tuner.cli.live import Silent, observer
+    from tuner.cli.live import Headed, Silent, observer
     from tuner.cli.report import print_ending, print_report
-    from tuner.cli.report_json import report_json
-    from tuner.cli.text import print_json
-    from tuner.tuning import tune
+    from tuner.cli.report_json import nothing_json, report_json
+    from tuner.cli.text import echo_wrapped, print_json
+    from tuner.tuning import interrupted_early, tune
 
     asked = _run_options(given)
-    with Silent() if given["quiet"] else observer(to_stderr=given["as_json"]) as watcher:
-        watcher.says(_first_line(asked, given["device"]))
-        report = tune(asked, watcher, started)
+    try:
+        with Silent() if given["quiet"] else observer(to_stderr=given["as_json"]) as watcher:
+            report: Report | None = tune(asked, Headed(_first_line(asked, given["device"]), watcher), started)
+    except KeyboardInterrupt:
+        report = interrupted_early(asked)
+    if report is None:
+        if given["as_json"]:
+            print_json(nothing_json(asked))
+        for line in () if given["as_json"] else ending_before_any():
+            echo_wrapped(line)
+        return INTERRUPTED
     explained = explain_study(report.progress.study, asked.storage) if given["explain"] else None
     if given["as_json"]:
         print_json(report_json(report) | explanation_part(explained))
     elif given["quiet"]:
-        click.echo(str(report))
+        echo(str(report))
     else:
         print_report(report, asked)
         if explained:
-            click.echo()
+            echo()
             print_explanation(explained)
         print_ending(report)
     return INTERRUPTED if report.reason == "interrupted" else 0 if report.best else 1
@@ -93,12 +104,17 @@ def _of_study(given: dict[str, Any]) -> dict[str, Any]:
     from tuner.storage.location import find_location
 
     path = find_location(given["storage"]).path
-    if is_layer(given["layer"]) or (path and not path.exists()):
+    if is_layer(given["layer"]) or (path and not path.exists() and "@" not in given["layer"]):
         return given
     try:
         with Store.open(given["storage"], create=False) as store:
-            handle = store.find_study(given["layer"])
+            try:
+                handle = store.find_study(given["layer"])
+            except UsageError as error:
+                raise _no_own_study(given["layer"], store, error) from None
     except UsageError:
+        if "@" in given["layer"]:
+            raise
         return given  # then it is a layer that there is not
     usual = {
         "device": handle.environment.device,
@@ -108,6 +124,18 @@ def _of_study(given: dict[str, Any]) -> dict[str, Any]:
     source = click.get_current_context().get_parameter_source
     told = {name: value for name, value in usual.items() if source(name) is click.core.ParameterSource.DEFAULT}
     return {**given, **told, "layer": handle.layer}
+
+
+def _no_own_study(text: str, store: Store, error: UsageError) -> UsageError:
+    """Say which study of a user's own template is near to a name such as ``mine@conv2`` that no study has."""
+    from tuner.layers import DEFAULT_NETWORK
+    from tuner.nearest import alternatives
+
+    named = dict.fromkeys(each.name.split(" ")[0] for each in store.studies() if "@" in each.name.split(" ")[0])
+    if "@" not in text or not named:
+        return error
+    short = {name: name.replace(f"@{DEFAULT_NETWORK}/", "@") for name in named}
+    return UsageError(f"study '{text}' is not in {store}; {alternatives(text, list(short.values()), list(named))}")
 
 
 def _run_options(given: dict[str, Any]) -> RunOptions:

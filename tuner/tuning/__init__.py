@@ -3,5 +3,6 @@
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
 from tuner.tuning.session import tune
+from tuner.tuning.stored import interrupted_early
 
-__all__ = ["Costs", "Observer", "Progress", "Report", "RunOptions", "Standing", "tune"]
+__all__ = ["Costs", "Observer", "Progress", "Report", "RunOptions", "Standing", "interrupted_early", "tune"]

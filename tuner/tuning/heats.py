@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import wait
@@ -15,12 +14,13 @@ from tuner.protocol import Heat, Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.budget import fitting, heat_seconds, longer
 from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
-from tuner.tuning.finals import FINALISTS, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
+from tuner.tuning.finals import MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
+from tuner.tuning.pipeline import POLL_SECONDS
 from tuner.tuning.progress import Standing, tell_doing
+from tuner.tuning.stored import standings
 from tuner.tuning.unheld import unheld
 
 if TYPE_CHECKING:
-    from tuner.storage import Champion
     from tuner.tuning.run import Run
 
 
@@ -42,7 +42,10 @@ class _Finals:
 
 
 def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
-    """Hold the finals and return the best five, the winner first; with ``heats=0`` as an earlier run settled it."""
+    """Hold the finals and return the best five, the winner first; with ``heats=0`` as an earlier run settled it.
+
+    Once the run is interrupted, the winner is the best of the heats that were over, or an earlier run's.
+    """
     started, finals = time.monotonic(), _Finals()
     run.writer.flush()
     for each in run.handle.results():  # another run's, perhaps
@@ -63,13 +66,13 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
         _longer(run, chosen, finals)
     run.writer.flush()
     late = best in finals.absent - finals.before.keys() and run.options.seconds is not None
-    champion = _elect(run, finals, defended=late)
+    _elect(run, finals, defended=late)
     run.costs.finals = time.monotonic() - started
-    return _standings(run, champion, finals.tied)
+    return standings(run.handle, run.ledger.results.values(), finals.tied)
 
 
-def _elect(run: Run, finals: _Finals, defended: bool) -> Champion | None:
-    """Let the store know who won, and say who did not hold; return the winner as every command names it.
+def _elect(run: Run, finals: _Finals, defended: bool) -> None:
+    """Let the store know who won, and say who did not hold.
 
     Args:
         defended: The winner so far could not be measured in time: nothing that was not measured beside it deposes it.
@@ -87,7 +90,6 @@ def _elect(run: Run, finals: _Finals, defended: bool) -> Champion | None:
     winner = end.ranking[0] if end.ranking and not defended else None
     lines = unheld(finals.before, entered, winner, lambda result: numbers[result.configuration.key])
     run.finals = (*lines, *_noise(run, winner, finals.seen))
-    return run.handle.champion()
 
 
 def _another_was_faster(run: Run, finals: _Finals, ranking: Sequence[Result]) -> bool:
@@ -101,23 +103,9 @@ def _another_was_faster(run: Run, finals: _Finals, ranking: Sequence[Result]) ->
 def _noise(run: Run, winner: Result | None, seen: Surroundings | None) -> list[str]:
     """Return a warning with its cause where the winner's time is not known well."""
     spread = noise_of([winner]) if winner else 0.0
-    if seen and spread > NOISY:
+    if seen and spread > NOISY and not run.interrupt:
         seen = replace(seen, throttle=run.worker.telemetry().throttle)
     return list(filter(None, [noise_line(spread, seen)]))
-
-
-def _standings(run: Run, champion: Champion | None, tied: frozenset[str]) -> tuple[Standing, ...]:
-    """Return the winner, if there is one, and the fastest others."""
-    best = champion.result.configuration.key if champion else ""
-    others = [each for key, each in run.ledger.results.items() if each.ok and key != best]
-    others = sorted(others, key=lambda result: result.seconds)[: FINALISTS - bool(champion)]
-    numbered = [(each, run.handle.trial_number(each.configuration)) for each in others]
-    standings = tuple(
-        Standing(result=each, number=number, tied=each.configuration.key in tied) for each, number in numbered
-    )
-    if champion is None:
-        return standings
-    return (Standing(result=champion.result, number=champion.trial, winner=True, tied=best in tied), *standings)
 
 
 def _longer(run: Run, chosen: Sequence[Result], finals: _Finals) -> None:
@@ -130,11 +118,15 @@ def _longer(run: Run, chosen: Sequence[Result], finals: _Finals) -> None:
 def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bool:
     """Measure ``chosen`` interleaved and take their new results in; False when the worker could not."""
     tasks = {result.configuration.key: task for result in chosen if (task := task_of(run, result)) is not None}
+    if run.interrupt:
+        return False
     finals.absent |= {result.configuration.key for result in chosen} - tasks.keys()
     chosen = [result for result in chosen if result.configuration.key in tasks]
     canary, begun = run.health.canary(), time.time()
     finals.seen = surroundings(run.health.before, canary)
     ends = run.worker.finals(list(tasks.values()), heat) if tasks else []
+    if run.interrupt and not ends:
+        return False
     if not ends:
         run.observer.says("the finals could not be measured; the table shows the search's own measurements")
         return False
@@ -150,7 +142,9 @@ def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bo
 def task_of(run: Run, result: Result, tries: int = MOST_KILLED) -> Task | None:
     """Return the task that measures a result again, or None if it does not compile any more, or not in time."""
     candidate = run.pipeline.candidate(result.configuration, baseline="final")
-    wait([candidate.future], timeout=None if math.isinf(run.budget.left) else max(0.0, run.budget.left))
+    while not run.interrupt and run.budget.left > 0:
+        if wait([candidate.future], timeout=min(POLL_SECONDS, run.budget.left)).done:
+            break
     if not candidate.future.done():
         return None
     try:

@@ -10,7 +10,7 @@ from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-NOTED = "interrupted: ending the trial in flight; Ctrl-C again ends at once"
+NOTED = "interrupted: ending what is in flight; Ctrl-C again ends at once"
 
 
 class Interrupt:

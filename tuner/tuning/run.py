@@ -86,13 +86,14 @@ class Run:
         self._clock = SearchClock(self.budget, len(self.handle.suspects()))
         self.pipeline = Pipeline(self.options, self.space, self.facts, self.supply, self.handle)
         try:
-            with Writer(self.handle) as self.writer:
-                self.progress.begun = self.budget.elapsed
-                reason = self._search_or_interrupt()
+            with Writer(self.handle) as self.writer, interruptible(self.observer.says) as self.interrupt:
+                self.worker.interrupt, self.progress.begun = self.interrupt, self.budget.elapsed
+                reason = self._search_and_suspects()
                 best = settle(self, heats=0) if self._is_settled(reason) else settle(self)
+                agreement = self._agreement(best)
+                reason = "interrupted" if self.interrupt else reason
                 self._remember(reason)
-            agreement = self._agreement(best)
-            self.handle.note()
+                self.handle.note()
         except BaseException:
             with suppress(TunerError):  # what is claimed is free again, where the store still answers
                 self.pipeline.give_back()
@@ -116,7 +117,7 @@ class Run:
             finals=self.finals,
             foreseen=self.foresight.foreseen,
             stopped=self.stopping.lines(self.ledger.results),
-            over=self.stopping.stop is not None,
+            over=self.stopping.stop is not None and reason != "interrupted",
         )
 
     def _is_settled(self, reason: str) -> bool:
@@ -130,20 +131,21 @@ class Run:
 
     def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
         """Let the network judge a winner whose factors are rounded."""
-        if self.options.precision == "fp32" or not best or not best[0].winner or self.budget.left < 0:
+        if self.options.precision == "fp32" or not best or not best[0].winner:
+            return None
+        if self.interrupt or self.budget.left < 0:
             return None
         task, started = task_of(self, best[0].result), time.monotonic()
         agreement = self.worker.agreement(task) if task else None
         self.costs.finals += time.monotonic() - started
         return agreement
 
-    def _search_or_interrupt(self) -> str:
-        with interruptible(self.observer.says) as self._interrupt:
-            reason = self._search()
-            self._give_back()
-            self._try_suspects()
-            self._give_back()
-            return "interrupted" if self._interrupt else reason
+    def _search_and_suspects(self) -> str:
+        reason = self._search()
+        self._give_back()
+        self._try_suspects()
+        self._give_back()
+        return "interrupted" if self.interrupt else reason
 
     def _give_back(self) -> None:
         """Store and show what is finished, and release what was claimed and is not."""
@@ -159,7 +161,7 @@ class Run:
                 self._fill()
             if not self.pipeline.pending:
                 return "exhausted" if self.supply.exhausted else "trials"
-            for candidate in self.pipeline.ready(self._interrupt, self._searching_for()):
+            for candidate in self.pipeline.ready(self.interrupt, self._searching_for()):
                 if self._budget_spent() not in ("", "trials"):
                     break
                 self._finish(candidate)
@@ -167,7 +169,7 @@ class Run:
 
     def _budget_spent(self) -> str:
         self.progress.elapsed = self.budget.elapsed
-        if self._interrupt:
+        if self.interrupt:
             return "interrupted"
         if self._searching_for() <= 0:
             return "time"
@@ -289,14 +291,14 @@ class Run:
 
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""
-        for configuration in () if self._interrupt else self.handle.suspects():
+        for configuration in () if self.interrupt else self.handle.suspects():
             if not self._clock.suspect(self.ledger.results.values()):
                 return
             if self.searched.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
                 continue
             self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
             self.pipeline.send([(configuration, self.ledger.results[configuration.key].baseline)])
-            while ready := self.pipeline.ready(self._interrupt, self._searching_for()):
+            while ready := self.pipeline.ready(self.interrupt, self._searching_for()):
                 for candidate in ready:
                     self._finish(candidate)
             self.progress.known -= configuration.key in self.ledger.new  # it counts once: as one of this run's

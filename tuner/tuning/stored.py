@@ -1,0 +1,71 @@
+"""What a study has when a run of it ends before it has begun: the report of what earlier runs left in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tuner.errors import TunerError
+from tuner.loading import builtin_names
+from tuner.results import Result, StudyKey
+from tuner.storage import Store, StudyHandle
+from tuner.tuning.finals import FINALISTS
+from tuner.tuning.options import RunOptions
+from tuner.tuning.progress import Costs, Report, Standing, stored_progress
+
+
+def standings(
+    handle: StudyHandle, results: Iterable[Result], tied: frozenset[str] = frozenset()
+) -> tuple[Standing, ...]:
+    """Return a study's winner, if there is one, and the fastest others; those whose keys are ``tied`` marked."""
+    champion = handle.champion()
+    best = champion.result.configuration.key if champion else ""
+    others = [each for each in results if each.ok and each.configuration.key != best]
+    others = sorted(others, key=lambda result: result.seconds)[: FINALISTS - bool(champion)]
+    numbered = [(each, handle.trial_number(each.configuration)) for each in others]
+    rest = tuple(Standing(result=each, number=number, tied=each.configuration.key in tied) for each, number in numbered)
+    if champion is None:
+        return rest
+    return (Standing(result=champion.result, number=champion.trial, winner=True, tied=best in tied), *rest)
+
+
+def interrupted_early(options: RunOptions) -> Report | None:
+    """Report on a run that was interrupted while it prepared; None where the store has no such study yet."""
+    try:
+        with Store.open(options.storage, create=False) as store:
+            handles = (store.find_study(each.name) for each in store.studies())
+            handle = next((each for each in handles if _is_of(each, options)), None)
+            return None if handle is None else _report(handle)
+    except TunerError:
+        return None
+
+
+def _report(handle: StudyHandle) -> Report:
+    results = handle.results()
+    return Report(
+        progress=stored_progress(handle, results),
+        reason="interrupted",
+        best=standings(handle, results),
+        baselines=(),
+        failed=tuple(each for each in results if not each.ok),
+        costs=Costs(),
+    )
+
+
+def _is_of(handle: StudyHandle, options: RunOptions) -> bool:
+    key = handle.key
+    return (
+        (key.layer, key.shape[0], key.precision) == (options.layer.name, options.layer.B, options.precision)
+        and handle.environment.device == options.device
+        and _has_templates(key, options)
+    )
+
+
+def _has_templates(key: StudyKey, options: RunOptions) -> bool:
+    """Whether a study is of the templates that are asked for; some of these may have had nothing valid."""
+    named, built_in = {each.name for each in options.templates}, set(builtin_names())
+    own = {each.name: str(each.home.path) for each in options.templates if each.home}
+    files = {name: own.get(name, "") for name in named if name in own or name in built_in}
+    expected = files if own or named != built_in else {}
+    return (
+        named.issuperset(key.templates) and bool(key.sources) == bool(expected) and set(key.sources) <= expected.items()
+    )
