@@ -133,7 +133,7 @@ def test_renamed_study_is_found_by_its_digest_and_shown_by_its_name():
         (("compare",), "compare: no study named"),
         (("record",), "record: no study named"),
         (("replay",), "replay: no trial named; give a study and a trial, such as tune replay conv2 17"),
-        (("replay", "conv2"), "replay: trial 'conv2' is not a number"),
+        (("replay", "conv2"), "replay: no trial of 'conv2' named; give its number, such as tune replay conv2 17; "),
         (("replay", "17"), "replay: no study named"),
         (("run", "conv2", "--layer", "conv1"), "run: 'conv2' and 'conv1' name a layer each; give one"),
         (("show", "conv2", "--study", "3"), "show: 'conv2' and '3' name a study each; give one"),

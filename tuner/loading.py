@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from tuner.calling import Broken, Home, called, shortened
 from tuner.errors import UsageError
@@ -71,12 +71,27 @@ def _python_file(path: Path) -> Path:
             f"template {path}: {getattr(error, 'strerror', None) or 'a folder'}; name a .py file"
         ) from None
     if missing:
-        raise UsageError(f"template {python}: there is no file {missing[0]}; a template is NAME.py beside NAME.cu")
+        broken = "" if python in missing else _syntax_error(python)
+        raise UsageError(
+            f"template {python}: {broken}there is no file {missing[0]}; a template is NAME.py beside NAME.cu"
+        )
     return python
+
+
+def _syntax_error(python: Path) -> str:
+    """Return where a file's Python is wrong, before what else is; nothing where it can be read and is right."""
+    try:
+        called(Home(path=python.absolute()), _compiled, python.absolute())
+    except Broken as error:
+        return f"{error}; and "
+    return ""
+
+
+def _compiled(python: Path) -> CodeType:
+    return compile(python.read_bytes(), str(python), "exec", dont_inherit=True)
 
 
 def _execute(module: ModuleType) -> None:
     """Run a template's file."""
     importlib.invalidate_caches()
-    code = compile(Path(str(module.__file__)).read_bytes(), str(module.__file__), "exec", dont_inherit=True)
-    exec(code, module.__dict__)
+    exec(_compiled(Path(str(module.__file__))), module.__dict__)

@@ -18,7 +18,7 @@ from tuner import border
 from tuner.belonging import Setting, begin
 from tuner.errors import TunerError
 from tuner.scratch import Scratch, is_full
-from tuner.spawning import WITHOUT_MAIN
+from tuner.spawning import WITHOUT_MAIN, check_python
 
 T = TypeVar("T")
 QUIET = "ignore:resource_tracker:UserWarning"  # it would complain in the terminal of a run that was killed
@@ -79,6 +79,7 @@ class Processes:
         return wanted
 
     def _send(self, payload: bytes, limit: float) -> Future[bytes]:
+        check_python()
         try:
             with _ctrl_c_blocked():
                 if not self._pool.active:  # it breaks when a process dies that has nothing to do

@@ -6,10 +6,16 @@ Nothing that is sent to ours is from there.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from functools import cache
 from multiprocessing import popen_spawn_posix, spawn
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import FunctionType, SimpleNamespace
 from typing import Any
+
+from tuner.errors import TunerError
 
 _MAIN = ("init_main_from_name", "init_main_from_path")
 
@@ -46,3 +52,42 @@ class _Context(SpawnContext):
 
 
 WITHOUT_MAIN = _Context()
+
+_PROBE = "import sys; sys.path[:] = sys.argv[1:]; import multiprocessing.spawn, pebble, tuner.belonging, tuner.border"
+_PROBE_SECONDS = 120.0
+
+
+def check_python() -> None:
+    """Refuse to start processes with a Python that cannot: they would die without a word, or with a traceback.
+
+    Raises:
+        TunerError: It is not there, not this user's to run, or lacks a module; one line with the remedy.
+    """
+    executable = os.fsdecode(spawn.get_executable() or b"")
+    if why := _why_not(executable, tuple(sys.path)):
+        raise TunerError(
+            f"no process can be started: Python {executable or '(sys.executable is empty)'} {why}; install the tuner "
+            "into a virtual environment of your own, and start tune from there"
+        )
+
+
+@cache
+def _why_not(executable: str, path: tuple[str, ...]) -> str:
+    try:
+        tried = subprocess.run(
+            [executable, "-c", _PROBE, *path],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"did not answer in {_PROBE_SECONDS:.0f} s"
+    except (OSError, ValueError) as error:
+        return f"cannot be run ({getattr(error, 'strerror', None) or error})"
+    if tried.returncode == 0:
+        return ""
+    said = [line.strip() for line in tried.stderr.splitlines() if line.strip()]
+    return f"failed ({said[-1] if said else f'exit code {tried.returncode}'})"

@@ -10,7 +10,8 @@ from contextlib import suppress
 import click
 
 from tuner.cli import catalogue, compare, completion, inspect, managing, results, spaces, tuning
-from tuner.cli.failing import cannot_be_written, debugged, line_of, output_is_gone, silence
+from tuner.cli.failing import NO_FOLDER, cannot_be_written, debugged, is_folder_gone, line_of, output_is_gone, silence
+from tuner.cli.folding import folded, is_terminal, width
 from tuner.cli.pipes import outlet
 from tuner.cli.signals import INTERRUPTED, like_ctrl_c
 from tuner.cli.text import coloured
@@ -46,10 +47,10 @@ def cli(context: click.Context) -> None:
     """Find the fastest correct configuration of a GPU convolution kernel, and prove it.
 
     \b
-    tune run conv2              tune a layer on the GPU, or on the CPU without one
+    tune run conv2              tune a layer
     tune show conv2             what was found
     tune export conv2 -o f.h    the winner as a header
-    tune help run               what a command does, and its options
+    tune help run               a command's options
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -103,10 +104,12 @@ def _run(arguments: Sequence[str] | None) -> int:
                 sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
+        if is_folder_gone():
+            return _fail(NO_FOLDER, 1)
         hint = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
         return _fail(error.format_message().replace("\n", " ").rstrip(".") + hint, error.exit_code)
     except TunerError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(NO_FOLDER, 1) if is_folder_gone() else _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted; what was finished is in the store", INTERRUPTED)
     except (Exception, SystemExit) as error:
@@ -129,6 +132,8 @@ def _unforeseen(error: Exception | SystemExit) -> int:
 
 def _fail(message: str, code: int) -> int:
     said = f"tune: {hidden(message)}"
+    if is_terminal(sys.stderr):
+        said = folded(said, width(sys.stderr))
     with suppress(OSError):  # there may be no one to tell
         click.echo(click.style(said, fg="red") if coloured(sys.stderr) else said, err=True)
     return code

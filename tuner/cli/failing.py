@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from tuner.errors import Unforeseen
 
 DEBUG = "TUNER_DEBUG"
+NO_FOLDER = "the folder that this was started in is gone; cd to another one"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -34,8 +35,8 @@ def cannot_be_written(error: BaseException) -> bool:
 
 def line_of(error: Exception) -> str:
     """Return what went wrong in one line, with the remedy where there is one."""
-    if _no_folder():
-        return "the folder that this was started in is gone; cd to another one"
+    if is_folder_gone():
+        return NO_FOLDER
     if isinstance(error, MemoryError):
         return f"out of memory{_said(error)}; close other programs, or give smaller sizes or a lower --batch"
     if isinstance(error, OSError):
@@ -54,7 +55,8 @@ def _of_system(error: OSError) -> str:
     return f"{where}{error.strerror or _first_line(error) or type(error).__name__}; {DEBUG}=1 shows where"
 
 
-def _no_folder() -> bool:
+def is_folder_gone() -> bool:
+    """Whether the working folder was deleted: whatever else fails then, fails for that."""
     try:
         os.getcwd()
     except FileNotFoundError:

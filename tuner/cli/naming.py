@@ -47,6 +47,11 @@ def study_and_trial(command: Function) -> Function:
     def told(words: tuple[str, ...], **given: Any) -> Any:
         *named, trial = words or ("",)
         if not trial.isdecimal():
+            if len(words) == 1 and not (given["by_study"] or given["by_layer"]):
+                raise UsageError(
+                    f"{_command()}: no trial of '{trial}' named; give its number, such as "
+                    f"tune {_command()} {trial} 17; tune show {trial} has them"
+                )
             what = f"trial '{trial}' is not a number" if trial else "no trial named"
             raise UsageError(f"{_command()}: {what}; give a study and a trial, such as tune {_command()} conv2 17")
         return of_study(words=tuple(named), trial=int(trial), **given)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli import naming, options
+from tuner.cli.folding import echo
 from tuner.cli.listing import list_studies
 from tuner.errors import UsageError
 
@@ -53,14 +54,19 @@ def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> N
         else:
             _show_best(handle, progress, results, top)
             if explained:
-                click.echo()
+                echo()
                 print_explanation(explained)
 
 
-def _explained(handle: StudyHandle, results: list[Result]) -> Explanation:
+def _explained(handle: StudyHandle, results: list[Result]) -> Explanation | None:
+    """Explain a study; None, and said, with too few trials: that is no wrong usage."""
     from tuner.explain import explain
 
-    return explain(handle.name, results, handle.choices)
+    try:
+        return explain(handle.name, results, handle.choices)
+    except UsageError as error:
+        echo(f"nothing explained: {error}", err=True)
+        return None
 
 
 def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Result]) -> dict[str, Any]:
@@ -84,14 +90,14 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     from tuner.exporting import no_winner
 
     machine = handle.environment
-    click.echo(f"{handle.name}: {progress.layer.describe()}")
+    echo(f"{handle.name}: {progress.layer.describe()}")
     echo_wrapped(f"{machine.model}, {machine.driver}")
     for name, file in handle.key.sources:
         if file:
-            click.echo(f"template {name}: {file}")
+            echo(f"template {name}: {file}")
     counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
     echo_wrapped(f"{len(results)} trials: {counts or 'none yet'}")
-    click.echo()
+    echo()
     champion = handle.champion()
     won = champion.trial if champion else None
     ranked = sorted((number != won, each.seconds, number, each) for number, each in results.items() if each.ok)[:top]
@@ -108,7 +114,7 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
         echo_wrapped(line)
     if champion:
         best = champion.result
-        click.echo(f"\nwinner: trial {won}, verified on second inputs and ragged batches:")
+        echo(f"\nwinner: trial {won}, verified on second inputs and ragged batches:")
         echo_wrapped(str(best.configuration))
         for line in (resources_line(best.resources), floor_line(progress, best)):
             echo_wrapped(line)
@@ -135,10 +141,10 @@ def _show_conditions(result: Result) -> None:
 def _show_failures(handle: StudyHandle, results: dict[int, Result]) -> None:
     failed = [(number, each) for number, each in results.items() if not each.ok]
     if not failed:
-        click.echo(f"{handle.name}: none of {len(results)} trials failed")
+        echo(f"{handle.name}: none of {len(results)} trials failed")
     for number, each in failed:
-        click.echo(f"trial {number}: {each.outcome}: {each.configuration}")
-        click.echo("\n".join(f"    {line}" for line in each.text.splitlines()))
+        echo(f"trial {number}: {each.outcome}: {each.configuration}")
+        echo("\n".join(f"    {line}" for line in each.text.splitlines()))
 
 
 @click.command(short_help="The verified winner of a study.")
@@ -186,7 +192,7 @@ def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
     echo_wrapped(f"trial {done.trial}: measured {then} ms, run once more: verified, {now} ms")
     if done.change:
         echo_wrapped(done.change)
-    click.echo(f"wrote {done.path}" + (f" and {done.path.with_suffix('.cu')}" if split else ""))
+    echo(f"wrote {done.path}" + (f" and {done.path.with_suffix('.cu')}" if split else ""))
 
 
 @click.command(short_help="optuna-dashboard on the store.")

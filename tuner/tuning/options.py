@@ -57,9 +57,11 @@ class RunOptions:
     protocol: Protocol = field(default_factory=Protocol)
 
     def __post_init__(self) -> None:
-        for name, value in (("--trials", self.trials), ("--time", self.seconds), ("--jobs", self.jobs)):
+        for name, value in (("--trials", self.trials), ("--time", self.seconds)):
             if value is not None and value <= 0:
-                raise UsageError(f"{name} {value}: nothing could be measured; give a number above 0")
+                raise UsageError(f"{name} {value:g}: nothing could be measured; give a number above 0")
+        if self.jobs <= 0:
+            raise UsageError(f"--jobs {self.jobs}: no process would compile; give 1 to {MOST_JOBS}")
         if self.jobs > MOST_JOBS:
             raise UsageError(f"--jobs {self.jobs}: more than eight processes a core; give at most {MOST_JOBS}")
         if not 0 <= self.seed <= MOST_SEED:
@@ -70,7 +72,7 @@ class RunOptions:
             raise UsageError(f"--stop '{self.stop}' is unknown; there are: {AUTO}, {OFF}")
         for name, limit in (("--trial-timeout", self.trial_timeout), ("--compile-timeout", self.compile_timeout)):
             if limit is not None and limit <= 0:
-                raise UsageError(f"{name} {limit}: no trial could end in time; give seconds above 0")
+                raise UsageError(f"{name} {limit:g}: no trial could end in time; give seconds above 0")
 
     @property
     def spec(self) -> BenchSpec:
