@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import TextIO
 import click
 
 PIPED, LEAST = 80, 30  # columns
+_SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
 WIDE_GAP = 3  # between a table's columns; one where that is too much
 
 
@@ -42,7 +44,8 @@ def _folded(line: str, columns: int, indent: int) -> str:
         return line
     own = len(line) - len(line.lstrip())
     longest = max(map(len, line.split()), default=0)
-    further = max(0, min(own + indent if own < indent else indent, columns - longest))
+    wanted = indent if indent >= own else own + 2
+    further = max(0, min(wanted, columns - longest))
     return textwrap.fill(line, columns, subsequent_indent=" " * further, break_long_words=False, break_on_hyphens=False)
 
 
@@ -58,12 +61,18 @@ def echo_wrapped(text: str, indent: int = 2) -> None:
 
 
 def echo_command(line: str) -> None:
-    """Print a command to copy; where it is too long, the shell's backslash continues it on the next line."""
+    """Print a command to copy; where it is too long, the shell's backslash continues it, but not within quotes."""
     columns = width()
     if not is_terminal(sys.stdout) or len(line) <= columns:
         click.echo(line)
         return
-    lines = textwrap.wrap(line, columns - 2, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False)
+    first, *words = _SHELL_WORD.findall(line)
+    lines = [f"  {first}"]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) <= columns - 2:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"      {word}")
     click.echo(" \\\n".join(lines))
 
 
