@@ -32,8 +32,10 @@ from tuner.cli.live import (
 )
 from tuner.cli.text import coloured, width
 from tuner.layers import find_layer
+from tuner.loading import builtin_templates
 from tuner.results import Environment, Measurement, Result
 from tuner.templates import Configuration
+from tuner.tuning import RunOptions, tune
 from tuner.tuning.progress import Observer, Progress, tell_doing
 
 TUNE = [sys.executable, "-m", "tuner"]
@@ -83,6 +85,27 @@ def test_counts_have_time_speed_compilations_and_failures():
     assert share_done(now, 45.0) == 0.5
     assert share_done(now, 900.0) == 1.0
     assert share_done(progress(), 900.0) == 0.0
+
+
+def test_trials_a_second_are_those_of_the_search_while_finals_run():
+    now = progress(done=40, begun=2.0, searched=12.0)
+    assert counts(now, 12.0) == "12 s, 40 trials, 4.0 a second"
+    assert counts(now, 22.0) == "22 s, 40 trials, 4.0 a second"
+
+
+def test_run_knows_when_its_search_was_over(tmp_path):
+    asked = RunOptions(
+        layer=find_layer("C=2,H=12,W=11,M=3,K=3", 9),
+        device="cpu",
+        templates=(builtin_templates()["direct"],),
+        storage=str(tmp_path / "t.db"),
+        sampler="grid",
+        trials=3,
+        jobs=1,
+    )
+    report = tune(asked, Observer())
+    assert 0 < report.progress.begun < report.progress.searched
+    assert report.progress.searched <= report.costs.total - report.costs.finals
 
 
 @pytest.mark.parametrize("columns", [60, 80])

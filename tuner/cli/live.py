@@ -50,7 +50,7 @@ def failures(progress: Progress) -> str:
 
 def counts(progress: Progress, elapsed: float) -> str:
     """Return how far a run is: seconds, trials and how many a second, what is compiled just now, what failed."""
-    searching = elapsed - progress.begun
+    searching = (progress.searched or elapsed) - progress.begun
     parts = (
         f"{elapsed:.0f} of {progress.seconds:.0f} s" if progress.seconds else f"{elapsed:.0f} s",
         f"{progress.done:,} of {progress.trials:,} trials" if progress.trials else f"{progress.done:,} trials",

@@ -59,7 +59,8 @@ class Progress:
         space: Valid configurations in all.
         known: Results the study had before this run.
         reused: Those of them that were taken over from another study.
-        seconds, elapsed: Of the whole command, preparation and finals included; ``begun`` of these the search began.
+        seconds, elapsed: Of the whole command, preparation and finals included; ``begun`` of these the search began,
+            ``searched`` it was over (0 while it is not).
         compiling: Configurations in the compilers just now.
         naive: Seconds of the naive baseline on this device, or None until known.
     """
@@ -76,6 +77,7 @@ class Progress:
     compiling: int = 0
     reused: int = 0
     begun: float = 0.0
+    searched: float = 0.0
     elapsed: float = 0.0
     best: Result | None = None
     naive: float | None = None

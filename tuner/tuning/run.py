@@ -89,6 +89,7 @@ class Run:
             with Writer(self.handle) as self.writer, interruptible(self.observer.says) as self.interrupt:
                 self.worker.interrupt, self.progress.begun = self.interrupt, self.budget.elapsed
                 reason = self._search_and_suspects()
+                self.progress.searched = self.budget.elapsed
                 best = settle(self, heats=0) if self._is_settled(reason) else settle(self)
                 agreement = self._agreement(best)
                 reason = "interrupted" if self.interrupt else reason
