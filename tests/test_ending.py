@@ -10,6 +10,7 @@ from test_cli import tune
 from toy_store import toy_failure
 
 from tuner.cli.failures import MOST, kinds_of, print_failures
+from tuner.diagnostics import excerpt
 
 BROKEN = """
 from tuner import KernelTemplate, Launch, Parameter, read_source
@@ -68,6 +69,56 @@ def test_kinds_of_failure_differ_by_more_than_numbers():
     failed = [toy_failure(number, "wrong_result", text) for number, text in enumerate(texts)]
     assert [(kind.message, kind.count) for kind in kinds_of(failed)] == [(texts[0], 2), (texts[2], 1), (texts[3], 1)]
     assert kinds_of([toy_failure(0, "timed_out", "x"), toy_failure(1, "crashed", "x")])[1].first.outcome == "crashed"
+
+
+def test_numbers_of_either_sign_are_the_same_kind():
+    text = (
+        "{} of 64 elements are wrong, largest difference {}; first at (b, m, h, w) = (0, {}, 0, 0): got {}, wanted {}, "
+        "difference {}; tolerance 1.2e-05"
+    )
+    numbers = [("1,024", 3, 0, "-0.25", "1.5", "1.75"), (7, "2e-05", 1, "0.25", "-1e-05", 2), (8, 4, 2, "-nan", 1, 0)]
+    failed = [toy_failure(at, "wrong_result", text.format(*each)) for at, each in enumerate(numbers)]
+    assert [kind.count for kind in kinds_of(failed)] == [3]
+    assert len(kinds_of([toy_failure(0, "crashed", "name x1-a"), toy_failure(1, "crashed", "name x1 a")])) == 2
+
+
+SHOWN = """mine.cu:9:17: error: use of undeclared identifier 'zero'
+    float sum =  zero;
+                ^
+mine.cu:11:1: error: x"""
+
+
+def test_users_line_that_does_not_compile_is_shown_with_its_caret(capsys):
+    failed = [toy_failure(number, "compile_error", SHOWN) for number in range(3)]
+    print_failures([*failed, toy_failure(3, "compile_error", "clBuildProgram failed\nmore\n   ^\n")])
+    out = capsys.readouterr().out.splitlines()
+    at = out.index("  compile_error: mine.cu:9:17: error: use of undeclared identifier 'zero'")
+    assert out[at + 1 : at + 3] == ["        float sum =  zero;", "                    ^"]
+    assert out[at + 3].startswith("    toy(TILE_WIDTH=8")
+    assert "the same for 2 more" in " ".join(out)
+    assert "mine.cu:11" not in " ".join(out)
+    assert "clBuildProgram failed; toy(" in " ".join(out)
+    assert "more\n   ^" not in "\n".join(out)
+
+
+def test_place_without_a_caret_is_shown_with_its_line_alone():
+    assert excerpt("mine.cu(9)") == ()
+    assert excerpt("") == ()
+    assert excerpt("mine.cu:9: error: no\n  a line") == ("  a line",)
+    assert excerpt("mine.cu:9: error: no\nmine.cu:10: error: neither") == ()
+
+
+def test_run_shows_the_users_line_that_does_not_compile(broken, capsys, tmp_path):
+    (tmp_path / "broken.cu").write_text(KERNEL.replace("1e6f", "zero"))
+    code, out, err = tune(capsys, *broken)
+    assert code == 1, err
+    lines = out.splitlines()
+    at = next(number for number, line in enumerate(lines) if "compile_error: broken.cu:5:" in line)
+    shown = next(line for line in lines[at:] if "] = zero;" in line)
+    caret = lines[lines.index(shown) + 1]
+    assert shown[caret.index("^") :].startswith("zero;")
+    assert "clBuildProgram" not in out
+    assert "Spelling" not in out
 
 
 def test_many_kinds_of_failure_are_cut_short(capsys):

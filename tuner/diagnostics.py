@@ -13,6 +13,7 @@ _CLANG = re.compile(  # PoCL's is "error: mine.cu:7:30 <Spelling=...>: message",
     r"(?:(?P<kind>fatal error|error|warning|note|remark): )?(?P<says>.*)"
 )
 _EDG = re.compile(r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>\w+)(?: #[\w-]+)?: (?P<says>.*)")
+_SHOWN = re.compile(r"[^\s:][^:]*:\d+(:\d+)?: error: ")  # how a Diagnostic begins
 MOST = 20  # errors that are kept: the first ones are the cause
 
 
@@ -51,6 +52,16 @@ def readable(log: str, source: str) -> tuple[str, str] | None:
     if not errors:
         return None
     return str(errors[0]), "\n".join(error.shown(lines) for error in errors)
+
+
+def excerpt(text: str) -> tuple[str, ...]:
+    """Return the user's line, and the caret below it, that a text shows of its first error; nothing of others."""
+    said = text.splitlines()[:3]
+    if not said or not _SHOWN.match(said[0]):
+        return ()
+    if len(said) > 2 and said[2].strip() == "^":
+        return said[1], said[2]
+    return tuple(line for line in said[1:2] if not _SHOWN.match(line))
 
 
 def _lines_by_place(source: str) -> dict[tuple[str, int], str]:

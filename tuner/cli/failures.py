@@ -12,10 +12,11 @@ import click
 
 from tuner.cli.folding import echo
 from tuner.cli.text import coloured, echo_wrapped, plural
+from tuner.diagnostics import excerpt
 from tuner.results import Result
 
 MOST = 6  # kinds told; the others are in the store
-NUMBER = re.compile(r"\d[\d.,]*(e[+-]?\d+)?|\bnan\b|\binf\b")
+NUMBER = re.compile(r"(?<!\w)-?(\d[\d.,]*(e[+-]?\d+)?|nan\b|inf\b)|\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +34,14 @@ class Kind:
     def message(self) -> str:
         return (self.first.text.splitlines() or [""])[0]
 
-    def __str__(self) -> str:
+    @property
+    def says(self) -> str:
+        return f"{self.first.outcome}: {self.message or 'without a message'}"
+
+    @property
+    def which(self) -> str:
         more = f"; the same for {self.count - 1:,} more" if self.count > 1 else ""
-        return f"{self.first.outcome}: {self.message or 'without a message'}; {self.first.configuration}{more}"
+        return f"{self.first.configuration}{more}"
 
 
 def kinds_of(failed: Iterable[Result]) -> list[Kind]:
@@ -55,10 +61,22 @@ def print_failures(failed: Sequence[Result]) -> None:
     line = f"{plural(len(failed), 'trial')} failed"
     echo("\n" + (click.style(line, fg="red") if coloured(sys.stdout) else line))
     for kind in kinds[:MOST]:
-        echo_wrapped(f"  {kind}", indent=4)
+        _print(kind)
     if rest := kinds[MOST:]:
         count = sum(kind.count for kind in rest)
         echo(f"  and {count:,} more in {plural(len(rest), 'other way')}")
+
+
+def _print(kind: Kind) -> None:
+    """Print a kind in one paragraph; the line of a user's source that does not compile stands in it as it is."""
+    shown = excerpt(kind.first.text)
+    if not shown:
+        echo_wrapped(f"  {kind.says}; {kind.which}", indent=4)
+        return
+    echo_wrapped(f"  {kind.says}", indent=4)
+    for line in shown:
+        click.echo(f"    {line}".rstrip())
+    echo_wrapped(f"    {kind.which}", indent=4)
 
 
 def failures_json(failed: Iterable[Result]) -> list[dict[str, Any]]:
