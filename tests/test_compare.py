@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_winner import final
+from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_key
 
 from tuner.charts import Bar, bar_lines, bar_svg, write_png
 from tuner.cli import _run
@@ -18,7 +20,7 @@ from tuner.comparing.finding import best_found
 from tuner.comparing.rounds import Entrant, ratio, run_rounds
 from tuner.comparing.rows import CHANNELS_LAST, Row, Variant, variants
 from tuner.comparing.torch_side import EXPECTED, MIN_FLUSH, TorchSpec, W, X, _Bench, enter_variant, open_torch
-from tuner.errors import TunerError
+from tuner.errors import NoWinner, TunerError
 from tuner.reference import float32_conv
 from tuner.storage import Store
 
@@ -283,6 +285,34 @@ def test_study_has_the_same_names_in_compare_as_in_show(capsys, store, monkeypat
     assert (asked.layer, asked.precision, asked.study) == (handle.layer, "fp32", None if "=" in text else handle.name)
     (found,) = best_found(asked)
     assert found.study == handle.name
+
+
+def test_layer_is_compared_where_its_newest_winner_is(capsys, tmp_path, monkeypatch):
+    """The batch and precision of ``tune best conv2``, not those that a new study would have."""
+    url, taken = str(tmp_path / "t.db"), []
+    with Store.open(url) as store:
+        for batch, won in ((100, True), (7, True), (9, False)):
+            handle = store.study(toy_key(batch=batch), ENVIRONMENT, TEMPLATES)
+            handle.record(final(0))
+            if won:
+                handle.set_winner(toy_configuration(0))
+
+    def stop(asked, says):
+        taken.append(asked)
+        raise TunerError("seen")
+
+    monkeypatch.setattr("tuner.comparing.compare", stop)
+    code, _, err = command(capsys, "conv2", "--device", "cpu", "--storage", url)
+    assert code == 1
+    assert err.splitlines() == [
+        f"'conv2' is taken for '{toy_key(batch=7).name}': the newest of 3 that has a verified winner",
+        "tune: seen",
+    ]
+    command(capsys, "conv2", "--device", "cpu", "--batch", "100", "--storage", url)
+    command(capsys, "conv2", "--device", "cpu", "--batch", "9", "--storage", url)
+    assert [asked.layer.B for asked in taken] == [7, 100, 9]
+    with pytest.raises(NoWinner, match=f"study '{toy_key(batch=9).name}': no verified winner yet"):
+        best_found(taken[-1])
 
 
 def test_study_at_another_batch_or_precision_names_the_run_that_makes_it(capsys, store):

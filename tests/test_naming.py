@@ -101,7 +101,7 @@ def test_layers_are_named_in_either_case(text):
     ],
 )
 def test_study_is_found_by(text, number):
-    assert pick_study(text, ROWS, "here").optuna_id == number
+    assert pick_study(text, ROWS, "here").row.optuna_id == number
 
 
 @pytest.mark.parametrize("text", ["cpu", "sp18/conv2 c", "fp32 cpu"])
@@ -114,13 +114,13 @@ def test_ambiguous_study_lists_those_it_could_be(text):
 def test_short_name_finds_its_study(number):
     layers = [(row.name, row.layer) for row in ROWS]
     short = short_name(ROWS[number - 1].name, layers)
-    assert pick_study(short, ROWS, "here").optuna_id == number
+    assert pick_study(short, ROWS, "here").row.optuna_id == number
     assert short == ("3fa9c1", "77e0a2", "fa18/conv1", "C8H9W9M3K3")[number - 1]
 
 
 def test_renamed_study_is_found_by_its_digest_and_shown_by_its_name():
     renamed = StudyRow(name="my best", digest="ab12cd9", layer="sp18/conv2", optuna_id=9, B=50)
-    assert pick_study("ab12cd", [*ROWS, renamed], "here") is renamed
+    assert pick_study("ab12cd", [*ROWS, renamed], "here").row is renamed
     assert short_name("my best", [(row.name, row.layer) for row in (*ROWS, renamed)]) == "my best"
 
 
@@ -174,3 +174,40 @@ def test_shell_completes(line, offered):
     asked = {**os.environ, "_TUNE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     done = subprocess.run(TUNE, env=asked, capture_output=True, text=True, check=False)
     assert {each.partition(",")[2] for each in done.stdout.split()} == offered, done.stderr
+
+
+def edited(*names: str) -> list[StudyRow]:
+    return [
+        StudyRow(id=number, name=name, digest=name[-6:], layer="sp18/conv2", optuna_id=number, B=50)
+        for number, name in enumerate(names, start=1)
+    ]
+
+
+EDITED = edited(*(f"mine@sp18/conv2 cpu B50 fp32 {digest}" for digest in ("1111aa", "2222bb", "3333cc")))
+
+
+@pytest.mark.parametrize("text", ["mine", "mine@", "Mine", "mine@conv2", "conv2", "mine@sp18/conv2 cpu B50"])
+@pytest.mark.parametrize(("won", "number"), [({1, 2}, 2), ({1}, 1), (set(), 3), ({1, 2, 3}, 3)])
+def test_newest_study_with_a_winner_is_meant_and_said(text, won, number):
+    picked = pick_study(text, EDITED, "here", lambda: won)
+    assert picked.row.optuna_id == number
+    assert picked.why.startswith(f"'{text}' is taken for '{picked.row.name}': the newest of 3")
+    assert ("none has a verified winner" in picked.why) is (not won)
+
+
+@pytest.mark.parametrize("text", ["mine", "conv2"])
+def test_name_of_several_studies_is_refused_where_there_may_be_no_choice(text):
+    with pytest.raises(UsageError, match=r"could be .*; give more of its name"):
+        pick_study(text, EDITED, "here", sole=True)
+    assert pick_study("2222bb", EDITED, "here", sole=True).row is EDITED[1]
+
+
+def test_template_with_several_layers_is_ambiguous():
+    other = StudyRow(name="mine@fa18/conv1 cpu B9 fp32 4444dd", digest="4444dd", layer="fa18/conv1", optuna_id=4, B=9)
+    with pytest.raises(UsageError, match="could be"):
+        pick_study("mine", [*EDITED, other], "here")
+
+
+def test_only_study_is_meant_without_a_word():
+    assert pick_study("mine", EDITED[:1], "here").why == ""
+    assert pick_study(EDITED[1].name, EDITED, "here").why == ""

@@ -6,7 +6,7 @@ import shlex
 import sqlite3
 
 import pytest
-from own_template import written
+from own_template import SOURCE, written
 from test_cli import tune
 
 from tuner.storage import Store
@@ -133,3 +133,36 @@ def test_store_from_before_templates_were_remembered_is_read(tmp_path, folder, h
         study = store.find_study(here)
         assert study.key.sources == ()
         assert study.champion() is not None
+
+
+def test_edited_source_makes_a_study_that_its_name_finds_once_it_has_a_winner(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path)
+    command = (*RUN, "--template", "mine.py", "--trials", "1", "--storage", "t.db")
+    where = ("--storage", "t.db")
+    assert tune(capsys, *command)[0] == 0
+    with Store.open("t.db") as store:
+        first = store.find_study("mine").name
+    written(tmp_path, source=SOURCE.replace("sum = 0.0f", "sum = 1.0f"))
+    assert tune(capsys, *command)[0] == 1
+    code, out, err = tune(capsys, "best", "mine", *where)
+    assert (code, err) == (0, f"'mine' is taken for '{first}': the newest of 2 that has a verified winner\n")
+    assert out.startswith(f"{first}: trial 0")
+    with Store.open("t.db") as store:
+        failed = next(each.name for each in store.studies() if each.name != first)
+    code, _, err = tune(capsys, "best", failed, *where)
+    assert code == 1
+    assert "no verified winner: its one trial failed; tune show " in err
+    assert "goes on" not in err
+    code, out, err = tune(capsys, "replay", first, "0", *where)
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert "changed since that trial was measured: the source of template mine, its launch or the images" in told
+    assert "now: wrong_result" in told
+    assert "changed since" not in tune(capsys, "replay", failed, "0", *where)[1]
+    written(tmp_path, source=SOURCE.replace("sum = 0.0f", "sum = 0.0f * 1"))
+    assert tune(capsys, *command)[0] == 0
+    assert first not in tune(capsys, "best", "mine", *where)[1]
+    code, _, err = tune(capsys, "delete", "mine", "--yes", *where)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "give more of its name" in err

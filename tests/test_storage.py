@@ -252,8 +252,8 @@ def _custom_key(batch: int) -> StudyKey:
 def test_unknown_or_ambiguous_study_is_one_line(store: Store, text: str) -> None:
     with pytest.raises(UsageError, match="has no studies"):
         store.find_study(text)
-    for space in ("a", "b"):
-        store.study(toy_key(space=space), ENVIRONMENT, TEMPLATES)
+    for batch in (50, 100):
+        store.study(toy_key(batch=batch), ENVIRONMENT, TEMPLATES)
     with pytest.raises(UsageError, match=r"could be|there are: 'sp18/conv2 cpu") as caught:
         store.find_study(text)
     assert "\n" not in str(caught.value)

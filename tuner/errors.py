@@ -25,6 +25,10 @@ class StudyMismatch(UsageError):
     """A stored study was made for other parameters than the ones asked for."""
 
 
+class NoWinner(TunerError):
+    """A study has no verified winner, so that there is nothing to show, export or compare; not a fault of usage."""
+
+
 class StorageError(TunerError):
     """The store cannot be opened, read or written (full disk, read-only folder, damaged file)."""
 

@@ -22,10 +22,10 @@ from tuner.reference import Precision
 from tuner.render import Rendered
 from tuner.results import Result
 from tuner.storage import Champion, Store, StudyHandle
-from tuner.storage.commands import storage_option
 from tuner.storage.notes import resume_command
 from tuner.templates import KernelTemplate
 from tuner.tuning.fingerprint import fingerprint
+from tuner.winners import command_of, verified_best
 from tuner.worker import Worker
 
 OTHER_TIME = 3.0  # times as long as the store says: not the same kernel, or not the same number
@@ -33,8 +33,13 @@ OTHER_TIME = 3.0  # times as long as the store says: not the same kernel, or not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written, what the configuration did when it was run once more, and whether the device is slower now."""
+    """What was written, what the configuration did when it was run once more, and whether the device is slower now.
 
+    Attributes:
+        chosen: Which of several studies it is of, in a line for people.
+    """
+
+    chosen: str
     path: Path
     trial: int
     result: Result
@@ -53,8 +58,9 @@ def export_best(
         split: The kernel goes into a .cu file beside the header.
 
     Raises:
-        UsageError: No such study, no verified winner, its device is not here, or the winner is stale: its sources,
-            tools or data have changed since it was measured.
+        UsageError: No such study, its device is not here, or the winner is stale: its sources, tools or data have
+            changed since it was measured.
+        NoWinner: No finals have chosen one yet.
         TunerError: It is not right any more.
         StorageError: The header cannot be written; an older one stays as it was.
     """
@@ -81,7 +87,7 @@ def export_best(
     if split:
         write_header(path.with_suffix(".cu"), source)
     write_header(path, header)
-    return Exported(path=path, trial=champion.trial, result=best, verdict=verdict, change=change)
+    return Exported(chosen=handle.chosen, path=path, trial=champion.trial, result=best, verdict=verdict, change=change)
 
 
 def _make_folder(folder: Path) -> None:
@@ -89,23 +95,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"folder {folder} cannot be made ({error.strerror}); give another path with -o") from None
-
-
-def verified_best(handle: StudyHandle) -> Champion:
-    """Return the winner of a study.
-
-    Raises:
-        UsageError: No finals have chosen one yet.
-    """
-    champion = handle.champion()
-    if champion is None:
-        raise UsageError(f"study '{handle.name}': {no_winner(handle)}")
-    return champion
-
-
-def no_winner(handle: StudyHandle) -> str:
-    """Say that a study has no winner, and what settles it."""
-    return f"no verified winner yet; {command_of(handle)} goes on and settles it"
 
 
 def template_of(result: Result, templates: tuple[KernelTemplate, ...], study: StudyHandle) -> KernelTemplate:
@@ -167,11 +156,6 @@ def compile_one(worker: Worker, rendered: Rendered) -> Compiled:
 
 def header_name(layer: str) -> str:
     return f"{layer.rpartition('/')[2].lower()}_best.h"
-
-
-def command_of(handle: StudyHandle) -> str:
-    """Return the command line that makes or resumes a study, with its store."""
-    return f"{resume_command(handle.key, handle.environment.device)}{storage_option(handle.database.location)}"
 
 
 def _refuse_stale(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker) -> None:

@@ -64,13 +64,27 @@ def _asked(given: dict[str, Any]) -> CompareOptions:
 
 
 def _of_layer(given: dict[str, Any]) -> CompareOptions:
+    """Compare the newest winner of a layer, at its own batch and precision but for those that are given."""
     from tuner.comparing import CompareOptions
+    from tuner.comparing.finding import Wanted, study_of_layer
+    from tuner.layers import find_layer, says_batch
     from tuner.tuning.asking import asked_device, asked_layer, asked_precision
 
-    device = asked_device(given["device"])
-    layer = asked_layer(given["study"], given["batch"], device)
-    precision = asked_precision(given["precision"])
-    return CompareOptions(layer=layer, device=device, precision=precision, **_rest(given))
+    device, precision = asked_device(given["device"]), asked_precision(given["precision"])
+    named = find_layer(given["study"], given["batch"])
+    wanted = Wanted(
+        layer=named,
+        device=device,
+        has_batch=given["batch"] is not None or says_batch(given["study"]),
+        precision=precision if _is_given("precision") else None,
+    )
+    handle = study_of_layer(given["study"], given["storage"], wanted)
+    if handle is None:
+        layer = asked_layer(given["study"], given["batch"], device)
+        return CompareOptions(layer=layer, device=device, precision=precision, **_rest(given))
+    naming.say_which(handle.chosen)
+    precision = asked_precision(handle.key.precision)
+    return CompareOptions(layer=handle.layer, device=device, precision=precision, **_rest(given))
 
 
 def _of_study(given: dict[str, Any]) -> CompareOptions:
@@ -82,6 +96,7 @@ def _of_study(given: dict[str, Any]) -> CompareOptions:
 
     device = check_name(given["device"])
     handle = study_named(given["study"], given["storage"])
+    naming.say_which(handle.chosen)
     batch, precision = given["batch"], given["precision"]
     if not _is_given("precision"):
         precision = handle.key.precision

@@ -37,7 +37,7 @@ def delete(study: str, yes: bool, storage: str) -> None:
     from tuner.storage.moving import refuse_in_use
 
     with Store.open(storage, create=False) as store:
-        handle = store.find_study(study)
+        handle = store.find_study(study, sole=True)
         refuse_in_use(handle)
         trials = sum(handle.counts().values())
         if not yes and not _agreed(handle.name, trials):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli.completion import layers_and_studies
 from tuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from tuner.storage import Store, StudyHandle
 
 Function = Callable[..., Any]
 
@@ -73,6 +76,22 @@ def layer(command: Function) -> Function:
     option = click.option("--layer", "by_layer", metavar="NAME|SIZES", help="The same, as an option.")
     argument = click.argument("words", nargs=-1, metavar="LAYER", shell_complete=layers_and_studies)
     return argument(option(told))
+
+
+def found(store: Store, text: str) -> StudyHandle:
+    """Return the study that a person means; where the name could mean several, say which.
+
+    Raises:
+        UsageError: None, or several.
+    """
+    handle = store.find_study(text)
+    say_which(handle.chosen)
+    return handle
+
+
+def say_which(chosen: str) -> None:
+    if chosen:
+        click.echo(chosen, err=True)
 
 
 def _command() -> str:

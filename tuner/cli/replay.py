@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.cli import naming
 from tuner.cli.folding import echo
 from tuner.cli.report import resources_line
 from tuner.cli.text import echo_wrapped, milliseconds
@@ -17,12 +18,13 @@ from tuner.exporting import compile_one, spec_of, task_for, template_of
 from tuner.files import refuse_unwritable, write_whole
 from tuner.render import Rendered, render
 from tuner.storage import Store
+from tuner.tuning.fingerprint import fingerprint
 from tuner.worker import Worker
 
 if TYPE_CHECKING:
     from tuner.compiler import Compiled
     from tuner.protocol import BenchSpec, Verdict
-    from tuner.results import Resources, Result
+    from tuner.results import Environment, Resources, Result
     from tuner.storage import StudyHandle
     from tuner.templates import KernelTemplate
 
@@ -46,10 +48,10 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
         TunerError: The profiler failed.
     """
     with Store.open(storage, create=False) as store:
-        handle = store.find_study(asked.study)
+        handle = naming.found(store, asked.study)
         results = handle.numbered()
         result = _result(handle, results, asked.trial)
-        spec = spec_of(handle)
+        spec, then = spec_of(handle), handle.environment_of(result.configuration)
     if asked.keep_source is not None:
         refuse_unwritable(asked.keep_source, "source")
     if asked.profile:
@@ -60,6 +62,8 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
     with Worker(spec) as worker:
         rendered = render(template, result.configuration, spec.layer, worker.facts.limits.dialect)
         _keep(rendered, asked.keep_source)
+        if fingerprint(template, result.configuration, worker.spec, worker.facts) != result.fingerprint:
+            echo_wrapped(_change(template, then, worker.facts.environment))
         launch = rendered.launch
         echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
         compiled = _compile(worker, rendered)
@@ -69,6 +73,14 @@ def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ..
             echo_wrapped(change)
     if asked.profile:
         _print_profile(spec, rendered)
+
+
+def _change(template: KernelTemplate, then: Environment, now: Environment) -> str:
+    """Say what is other than when a trial was measured, as far as that is known."""
+    pairs = ((each, getattr(then, each), getattr(now, each)) for each in ("model", "driver", "toolkit", "arch"))
+    told = [f"the {name} was {before} and is {after}" for name, before, after in pairs if before != after]
+    what = ", ".join(told) or f"the source of template {template.name}, its launch or the images"
+    return f"changed since that trial was measured: {what}; what follows is as it is now"
 
 
 def _check_profiler(handle: StudyHandle) -> None:

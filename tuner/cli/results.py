@@ -43,7 +43,7 @@ def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> N
     if top < 1:
         raise UsageError(f"--top {top}: nothing could be shown; give a number above 0")
     with Store.open(storage, create=False) as store:
-        handle = store.find_study(study)
+        handle = naming.found(store, study)
         results = handle.numbered()
         progress = stored_progress(handle, list(results.values()))
         explained = _explained(handle, list(results.values())) if given["explain"] else None
@@ -87,7 +87,7 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     from tuner.cli.report import COLUMNS, floor_line, legend, mark, resources_line, speed
     from tuner.cli.text import echo_wrapped, table
     from tuner.conditions import warnings
-    from tuner.exporting import no_winner
+    from tuner.winners import no_winner
 
     machine = handle.environment
     echo(f"{handle.name}: {progress.layer.describe()}")
@@ -155,12 +155,12 @@ def best(study: str, storage: str, as_json: bool) -> None:
     """Print the verified best configuration of a study."""
     from tuner.cli.report_json import result_json
     from tuner.cli.text import echo_wrapped, milliseconds, print_json, spread
-    from tuner.exporting import verified_best
     from tuner.storage import Store
     from tuner.tuning.progress import stored_progress
+    from tuner.winners import verified_best
 
     with Store.open(storage, create=False) as store:
-        handle = store.find_study(study)
+        handle = naming.found(store, study)
         champion = verified_best(handle)
         progress = stored_progress(handle, handle.results())
     found = champion.result
@@ -187,6 +187,7 @@ def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
     from tuner.exporting import export_best
 
     done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]), split=split)
+    naming.say_which(done.chosen)
     now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
     then = milliseconds(done.result.seconds)
     echo_wrapped(f"trial {done.trial}: measured {then} ms, run once more: verified, {now} ms")

@@ -88,7 +88,7 @@ def record(study: str, output: Path | None, only: tuple[str, ...], storage: str)
     if output is not None:
         check_recording(output)
     with Store.open(storage, create=False) as store:
-        handle = store.find_study(study)
+        handle = naming.found(store, study)
         count, text = record_study(handle, Restriction.parse(only, handle.choices), output)
     if output is None:
         click.echo(text, nl=False)

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.architectures import ARCHITECTURES
+from tuner.cli import naming
 from tuner.cli.folding import echo
 from tuner.cli.text import echo_wrapped, plural, print_json, table
 from tuner.dataset import Dataset, load_test_split
 from tuner.errors import TunerError, UsageError
-from tuner.exporting import compile_one, spec_of, task_for, template_of, verified_best
+from tuner.exporting import compile_one, spec_of, task_for, template_of
 from tuner.networks import COUNTS, Network, accuracy, classify, has_network, load_network
 from tuner.render import render
 from tuner.storage import Store
+from tuner.winners import verified_best
 from tuner.worker import Worker
 
 if TYPE_CHECKING:
@@ -29,11 +31,12 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
     """Classify the batch's images with a study's winner as its layer's kernel, and print the class agreement.
 
     Raises:
-        UsageError: No such study, no verified winner, its device is not here, or its layer has no network.
+        UsageError: No such study, its device is not here, or its layer has no network.
+        NoWinner: The study has none.
         TunerError: The winner fails.
     """
     with Store.open(storage, create=False) as store:
-        handle = store.find_study(study)
+        handle = naming.found(store, study)
         champion, spec = verified_best(handle), spec_of(handle)
     best = champion.result
     if not has_network(spec.layer):

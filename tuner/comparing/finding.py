@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.comparing.options import CompareOptions
-from tuner.errors import TunerError, UsageError
+from tuner.errors import NoWinner, TunerError, UsageError
 from tuner.exporting import template_of
 from tuner.layers import ConvLayer, find_layer
 from tuner.loading import builtin_templates
@@ -15,6 +15,7 @@ from tuner.storage.commands import storage_option
 from tuner.storage.location import find_location
 from tuner.storage.notes import run_command
 from tuner.templates import Configuration, DeviceLimits, KernelTemplate
+from tuner.winners import no_winner
 
 NAIVE, FINAL_2017 = "naive 32x32 (B,M,1)", "2017 final kernel"
 
@@ -28,6 +29,46 @@ class Found:
     model: str
     result: Result
     template: KernelTemplate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which studies of a layer are meant.
+
+    Attributes:
+        device: A resolved name.
+        has_batch: The layer's batch was asked for; else any is meant.
+        precision: None: any.
+    """
+
+    layer: ConvLayer
+    device: str
+    has_batch: bool
+    precision: str | None
+
+    def fits(self, key: StudyKey) -> bool:
+        sizes = _shape(self.layer)
+        return (
+            key.layer == self.layer.name
+            and key.shape[1:] == sizes[1:]
+            and (not self.has_batch or key.shape == sizes)
+            and self.precision in (None, key.precision)
+            and key.device_kind == _kind(self.device, key.device_kind)
+        )
+
+
+def study_of_layer(text: str, storage: str, wanted: Wanted) -> StudyHandle | None:
+    """Return the study that a layer's name means to every command, of those wanted; None where the store has none.
+
+    Raises:
+        UsageError, StorageError: The store cannot be read.
+    """
+    path = find_location(storage).path
+    if path is not None and not path.exists():
+        return None
+    with Store.open(storage, create=False) as store:
+        there = any(wanted.fits(summary.key) for summary in store.studies())
+        return store.find_study(text, fits=wanted.fits) if there else None
 
 
 def study_named(text: str, storage: str) -> StudyHandle:
@@ -50,23 +91,29 @@ def best_found(asked: CompareOptions) -> list[Found]:
     The newest study of a layer is the one that every other command means by the layer's name.
 
     Raises:
-        TunerError: There is none; names the ``tune run`` that makes one.
+        NoWinner: There is none; says what makes one.
         UsageError, StorageError: The store cannot be read.
     """
     found: list[Found] = []
+    without: list[str] = []
     path = find_location(asked.storage).path
     if path is None or path.exists():
         with Store.open(asked.storage, create=False) as store:
             for summary in sorted(store.studies(), key=lambda each: each.created, reverse=True):
                 if asked.study in (None, summary.name) and _is_asked(summary.key, asked):
-                    found += _winner(store.find_study(summary.name), asked)
+                    handle = store.find_study(summary.name)
+                    found += _winner(handle, asked)
+                    if summary.winner is None:
+                        without.append(f"study '{handle.name}': {no_winner(handle)}")
     if not found:
-        wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
-        where = find_location(asked.storage)
-        raise TunerError(
-            f"{where.shown} has no verified winner of {name} to compare; {wanted}{storage_option(where)} makes one"
-        )
+        raise NoWinner(next(iter(without), "") or _none_at_all(asked))
     return found
+
+
+def _none_at_all(asked: CompareOptions) -> str:
+    wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
+    where = find_location(asked.storage)
+    return f"{where.shown} has no verified winner of {name} to compare; {wanted}{storage_option(where)} makes one"
 
 
 def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from tuner.errors import UsageError
 from tuner.layers import DEFAULT_NETWORK, find_layer, full_name, says_batch
@@ -14,12 +15,32 @@ _LEAST_DIGEST = 4  # letters of a study's digest that stand for all of it
 _AS_MADE = re.compile(r" [0-9a-f]{6}$")  # how a study's name ends, unless a person has renamed it
 
 
-def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
-    """Pick by exact name, Optuna's id, layer (newest), or some words or the start of one name, in either case.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picked:
+    """The study that a name means, and in a line for people which of several that was; empty for the only one."""
+
+    row: StudyRow
+    why: str = ""
+
+
+def pick_study(
+    text: str,
+    rows: Sequence[StudyRow],
+    where: str,
+    winners: Callable[[], Collection[int]] = tuple,
+    *,
+    sole: bool = False,
+) -> Picked:
+    """Pick by exact name, Optuna's id, layer, or some words or the start of one name, in either case.
 
     A layer is named as in ``tune run``, or as a study of it begins: ``conv2``, ``C=8,H=9,M=3,K=3``, ``C8H9W9M3K3``,
-    ``mine@conv2`` for a study of a user's own template.
-    ``rows`` are in order of creation.
+    ``mine@conv2`` for a study of a user's own template, ``mine`` while that has one layer. Of a layer's studies, and of
+    those that differ in what was edited meanwhile, the newest with a verified winner is meant, else the newest.
+
+    Args:
+        rows: In order of creation.
+        winners: Gives the ids of the studies that have a verified winner; asked where there is a choice.
+        sole: There may be no choice, as where the study is to be deleted.
 
     Raises:
         UsageError: None or several; names a near one, or what there is.
@@ -29,17 +50,34 @@ def pick_study(text: str, rows: Sequence[StudyRow], where: str) -> StudyRow:
     for found in (
         [row for row in rows if text in (row.name, str(row.optuna_id))],
         [row for row in rows if text.casefold() == row.name.casefold()],
-        [row for row in rows if _is_of(row, text)],
     ):
         if found:
-            return found[-1]
-    meant = [row for row in rows if _is_meant(text, row)]
+            return Picked(row=found[-1])
+    of_layer = [row for row in rows if _is_of(row, text)]
+    meant = of_layer or [row for row in rows if _is_meant(text, row)]
     if len(meant) == 1:
-        return meant[0]
+        return Picked(row=meant[0])
+    if meant and not sole and (of_layer or _are_kin(meant, text)):
+        return _newest(text, meant, winners())
     if meant:
         raise UsageError(f"study '{text}' could be {listed(_names(meant))}; give more of its name")
     layers = dict.fromkeys(name for row in rows for name in (row.layer, row.layer.rpartition("/")[2]))
     raise UsageError(f"study '{text}' is not in {where}; {alternatives(text, _names(rows), list(layers))}")
+
+
+def _newest(text: str, meant: Sequence[StudyRow], winners: Collection[int]) -> Picked:
+    won = [row for row in meant if row.id in winners]
+    row = (won or meant)[-1]
+    which = "that has a verified winner" if won else "and none has a verified winner"
+    return Picked(row=row, why=f"'{text}' is taken for '{row.name}': the newest of {len(meant)} {which}")
+
+
+def _are_kin(rows: Sequence[StudyRow], text: str) -> bool:
+    """Whether studies are of one layer and of the user's template that ``text`` names, or differ by digest alone."""
+    own = text.casefold().rstrip("@")
+    if all(row.name.casefold().startswith(f"{own}@") for row in rows) and len({row.layer for row in rows}) == 1:
+        return True
+    return len({_AS_MADE.sub("", row.name) for row in rows}) == 1
 
 
 def short_name(name: str, layers: Iterable[tuple[str, str]]) -> str:

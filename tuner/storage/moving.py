@@ -39,9 +39,9 @@ def rename(store: Store, study: str, name: str) -> tuple[str, str]:
     """Give a study another name, in Optuna's table too; return the old one and the new one.
 
     Raises:
-        UsageError: No such study, a name that another one has, or none that a study could be found by.
+        UsageError: No such study or several, a name that another one has, or none that a study could be found by.
     """
-    handle, new = store.find_study(study), " ".join(name.split())
+    handle, new = store.find_study(study, sole=True), " ".join(name.split())
     if not new or len(new) > LONGEST_NAME or new.isdecimal() or not new.isprintable():
         raise UsageError(
             f"name '{name[:50]}' would not be found again; give 1 to {LONGEST_NAME} letters, not digits alone"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -108,19 +108,27 @@ class Store:
             notes.write_facts(connection, row.optuna_id, key, environment)
             return self._handle(row, environment)
 
-    def find_study(self, text: str) -> StudyHandle:
-        """Find a study by its exact name, Optuna's id, its layer (the newest one) or an unambiguous start of its name.
+    def find_study(
+        self, text: str, *, sole: bool = False, fits: Callable[[StudyKey], bool] = lambda _: True
+    ) -> StudyHandle:
+        """Find a study by its exact name, Optuna's id, its layer or template, or an unambiguous start of its name.
+
+        Of several of a layer the newest with a verified winner is meant, else the newest; ``chosen`` of it says so.
+
+        Args:
+            sole: Refuse a name that means several, as where the study is to be deleted.
+            fits: Leaves the other studies out, as if they were not there.
 
         Raises:
             UsageError: No such study (names a near one, or lists them), or several.
         """
         with self.database.reading() as session:
-            rows = list(session.scalars(select(StudyRow).order_by(StudyRow.created)))
-            row = pick_study(text, rows, str(self))
-            environment = session.get_one(EnvironmentRow, row.environment_id)
-            return self._handle(row, environment_of(environment))
+            rows = [row for row in session.scalars(select(StudyRow).order_by(StudyRow.created)) if fits(key_of(row))]
+            picked = pick_study(text, rows, str(self), lambda: winners(session).keys(), sole=sole)
+            environment = session.get_one(EnvironmentRow, picked.row.environment_id)
+            return self._handle(picked.row, environment_of(environment), picked.why)
 
-    def _handle(self, row: StudyRow, environment: Environment) -> StudyHandle:
+    def _handle(self, row: StudyRow, environment: Environment, chosen: str = "") -> StudyHandle:
         return StudyHandle(
             database=self.database,
             id=row.id,
@@ -130,6 +138,7 @@ class Store:
             key=key_of(row),
             environment=environment,
             choices=choices_of_row(row),
+            chosen=chosen,
         )
 
     def studies(self) -> list[StudySummary]:

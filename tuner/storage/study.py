@@ -48,6 +48,7 @@ class StudyHandle:
         optuna_id: Optuna's id of the study, in the dashboard's address.
         environment: Where new results are measured (the newest one, for a study found by name).
         choices: Every parameter's choices as Optuna sees them, ``template`` first.
+        chosen: Which of several studies this is, in a line for people; empty where its name means no other.
 
     Raises:
         StorageError: From any method: the disk is full, the store is not writable, locked or damaged.
@@ -61,6 +62,7 @@ class StudyHandle:
     key: StudyKey
     environment: Environment
     choices: Choices
+    chosen: str = ""
 
     @property
     def layer(self) -> ConvLayer:
