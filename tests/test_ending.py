@@ -94,11 +94,12 @@ def test_users_line_that_does_not_compile_is_shown_with_its_caret(capsys):
     out = capsys.readouterr().out.splitlines()
     at = out.index("  compile_error: mine.cu:9:17: error: use of undeclared identifier 'zero'")
     assert out[at + 1 : at + 3] == ["        float sum =  zero;", "                    ^"]
-    assert out[at + 3].startswith("    toy(TILE_WIDTH=8")
-    assert "the same for 2 more" in " ".join(out)
-    assert "mine.cu:11" not in " ".join(out)
-    assert "clBuildProgram failed; toy(" in " ".join(out)
-    assert "more\n   ^" not in "\n".join(out)
+    assert out[at + 3].startswith("    toy TILE_WIDTH=8")
+    told = " ".join(" ".join(out).split())
+    assert "the same for 2 more" in told
+    assert "mine.cu:11" not in told
+    assert "clBuildProgram failed; toy TILE" in told
+    assert "more ^" not in told
 
 
 def test_place_without_a_caret_is_shown_with_its_line_alone():

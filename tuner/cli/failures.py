@@ -16,7 +16,7 @@ from tuner.diagnostics import excerpt
 from tuner.results import Result
 
 MOST = 6  # kinds told; the others are in the store
-NUMBER = re.compile(r"(?<!\w)-?(\d[\d.,]*(e[+-]?\d+)?|nan\b|inf\b)|\d+")
+NUMBER = re.compile(r"(?<!\w)-?(\d+([.,]\d+)*(e[+-]?\d+)?|nan\b|inf\b)|\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
