@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from sqlalchemy import bindparam, delete, select, update
@@ -62,7 +62,7 @@ class StudyHandle:
     key: StudyKey
     environment: Environment
     choices: Choices
-    chosen: str = ""
+    chosen: str = field(default="", compare=False)
 
     @property
     def layer(self) -> ConvLayer:
