@@ -11,6 +11,8 @@ from toy_store import toy_failure
 
 from tuner.cli.failures import MOST, kinds_of, print_failures
 from tuner.diagnostics import excerpt
+from tuner.errors import StoreFull
+from tuner.storage import StudyHandle
 
 BROKEN = """
 from tuner import KernelTemplate, Launch, Parameter, read_source
@@ -133,3 +135,27 @@ def test_many_kinds_of_failure_are_cut_short(capsys):
 def test_failure_without_a_text_is_told(capsys):
     print_failures([toy_failure(0, "crashed", "")])
     assert "crashed: without a message; " in capsys.readouterr().out
+
+
+def test_run_whose_store_takes_no_more_shows_what_it_found(tmp_path, monkeypatch, capsys):
+    """The disk is full after two results; a double of the disk."""
+    monkeypatch.chdir(tmp_path)
+    stored, record_all = [], StudyHandle.record_all
+
+    def on_a_full_disk(handle, results):
+        if len(stored) >= 2:
+            raise StoreFull("storage studies/tuner.db: the disk is full (0.0 MB free); free some space and run again")
+        stored.extend(results)
+        return record_all(handle, results)
+
+    monkeypatch.setattr(StudyHandle, "record_all", on_a_full_disk)
+    command = ("run", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--device", "cpu", "--template", "direct", "--jobs", "1")
+    code, out, err = tune(capsys, *command, "--trials", "6")
+    assert (code, err) == (
+        1,
+        "tune: storage studies/tuner.db: the disk is full (0.0 MB free); free some space and run again\n",
+    )
+    assert "fastest so far" in out
+    assert "no verified winner yet" in out
+    assert "the store takes no more" in out
+    assert "tune show C2H12W11M3K3" in out

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import stat
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
+from test_winner import final
+from toy_store import ENVIRONMENT, TEMPLATES, toy_configuration, toy_key, toy_ok
 
 from tuner.cli import main
 from tuner.errors import StorageError, TunerError, UsageError
@@ -79,6 +84,79 @@ def test_store_that_may_only_be_read_refuses_what_would_be_lost(may_only_read):
             handle.record(toy_ok(7))
         with pytest.raises(StorageError, match="may only be read"):
             moving.delete(store, handle)
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A disk of 1 MB in memory, and what fills it up."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+
+    def fill_up() -> None:
+        with (folder / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+            while ballast.write(b"x" * 4096):
+                pass
+
+    yield folder, fill_up
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+DYING = """
+import os, sys
+from test_odd_stores import fill
+from toy_store import toy_configuration
+store = fill(sys.argv[1])
+store.studies()
+store.find_study("conv2").claim([toy_configuration(99)])
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "of a killed run"])
+def test_store_on_a_full_disk_is_read_and_says_so_when_it_is_to_be_changed(full_disk, capsys, tmp_path, killed):
+    folder, fill_up = full_disk
+    path = folder / "tuner.db"
+    if killed:
+        here = str(Path(__file__).parent)
+        subprocess.run(
+            [sys.executable, "-c", DYING, str(path)], env={**os.environ, "PYTHONPATH": f"{here}:{here}/.."}, check=False
+        )
+        assert Path(f"{path}-wal").stat().st_size > 0
+    else:
+        with fill(path) as store:
+            store.find_study("conv2").record(final(20))
+            store.find_study("conv2").set_winner(toy_configuration(20))
+    fill_up()
+    where = ("--storage", str(path))
+    for arguments in (
+        ("list",),
+        ("show", "conv2"),
+        ("record", "conv2", "-o", f"{tmp_path}/s.csv"),
+        *((("best", "conv2"),) if not killed else ()),
+    ):
+        code, out, err = command(capsys, *arguments, *where)
+        assert (code, err) == (0, ""), arguments
+        assert out
+    for arguments in (("rename", "conv2", "mine"), ("delete", "conv2", "--yes")):
+        code, out, err = command(capsys, *arguments, *where)
+        assert (code, out, err.count("\n")) == (1, "", 1), arguments
+        assert re.match(r"tune: storage \S+tuner.db: the disk is full \(0.0 MB free\); free some space", err)
+
+
+def test_store_is_read_where_no_file_may_grow(tmp_path, capsys):
+    """The copy to read from is refused too: one line with the remedy, whichever of the two it is."""
+    fill(tmp_path / "tuner.db").close()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    try:
+        code, _, err = command(capsys, "list", "--storage", str(tmp_path / "tuner.db"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.endswith("ulimit -f\n")
 
 
 def test_link_to_a_store_stays_one(tmp_path: Path):

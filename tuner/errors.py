@@ -33,6 +33,10 @@ class StorageError(TunerError):
     """The store cannot be opened, read or written (full disk, read-only folder, damaged file)."""
 
 
+class StoreFull(StorageError):
+    """The store cannot be written since there is no room for it; it can still be read."""
+
+
 class DeviceError(TunerError):
     """The device or its driver failed outside any one configuration."""
 

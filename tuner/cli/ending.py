@@ -9,6 +9,7 @@ WHY = {
     "trials": "all trials asked for are done; the same command goes on",
     "floor": "the best is as near the floor as was asked for",
     "exhausted": "space exhausted: every valid configuration has been tried",
+    "storage": "the store takes no more: what is above and not in it is lost, the same command finds it again",
     "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
 }
 NOTHING_CONFIRMED = "no winner yet: nothing was confirmed"

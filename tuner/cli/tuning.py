@@ -13,7 +13,7 @@ from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.storage import Store
-    from tuner.tuning import Report, RunOptions
+    from tuner.tuning import Observer, Report, RunOptions, Unstored
 
 INTERRUPTED = 130
 
@@ -69,12 +69,15 @@ def run(**given: Any) -> int:
     from tuner.cli.report import print_ending, print_report
     from tuner.cli.report_json import nothing_json, report_json
     from tuner.cli.text import echo_wrapped, print_json
-    from tuner.tuning import interrupted_early, tune
+    from tuner.tuning import interrupted_early
 
     asked = _run_options(given)
+    fault: Unstored | None = None
+    report: Report | None
     try:
         with Silent() if given["quiet"] else observer(to_stderr=given["as_json"]) as watcher:
-            report: Report | None = tune(asked, Headed(_first_line(asked, given["device"]), watcher), started)
+            headed = Headed(_first_line(asked, given["device"]), watcher)
+            report, fault = _tuned(asked, headed, started)
     except KeyboardInterrupt:
         report = interrupted_early(asked)
     if report is None:
@@ -83,7 +86,7 @@ def run(**given: Any) -> int:
         for line in () if given["as_json"] else ending_before_any():
             echo_wrapped(line)
         return INTERRUPTED
-    explained = explain_study(report.progress.study, asked.storage) if given["explain"] else None
+    explained = explain_study(report.progress.study, asked.storage) if given["explain"] and fault is None else None
     if given["as_json"]:
         print_json(report_json(report) | explanation_part(explained))
     elif given["quiet"]:
@@ -94,7 +97,19 @@ def run(**given: Any) -> int:
             echo()
             print_explanation(explained)
         print_ending(report)
+    if fault is not None:
+        raise fault
     return INTERRUPTED if report.reason == "interrupted" else 0 if report.best else 1
+
+
+def _tuned(asked: RunOptions, watcher: Observer, started: float) -> tuple[Report, Unstored | None]:
+    """Run, and return what was found also where the store took no more of it, with the error that says so."""
+    from tuner.tuning import Unstored, tune
+
+    try:
+        return tune(asked, watcher, started), None
+    except Unstored as fault:
+        return fault.report, fault
 
 
 def _of_study(given: dict[str, Any]) -> dict[str, Any]:

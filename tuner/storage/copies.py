@@ -1,10 +1,12 @@
-"""A store that may only be read, such as a colleague's, is read from a copy: SQLite has to write beside a file.
+"""A store that may only be read, such as a colleague's or one on a full disk, is read from a copy: SQLite has to write
+beside a file.
 
 So it can be listed, shown and exported from whatever state it is in: of an older schema, or left by a killed run.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -38,9 +40,10 @@ def copied(path: Path) -> Scratch:
         scratch.close()
         if not isinstance(error, OSError):
             raise
+        limited = error.errno == errno.EFBIG
+        remedy = "raise the limit with ulimit -f" if limited else "set TMPDIR to a folder with free space"
         raise StorageError(
-            f"storage {path} may only be read, and a copy to read from cannot be made ({error.strerror}); set TMPDIR "
-            "to a folder with free space"
+            f"storage {path} can only be read, and a copy to read from cannot be made ({error.strerror}); {remedy}"
         ) from None
     return scratch
 

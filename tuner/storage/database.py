@@ -20,7 +20,7 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from tuner.errors import StorageError, UsageError
+from tuner.errors import StorageError, StoreFull, UsageError
 from tuner.passwords import hidden
 from tuner.scratch import Scratch
 from tuner.storage.copies import NAME, copied
@@ -36,8 +36,10 @@ _PRAGMAS = (f"busy_timeout = {BUSY_SECONDS * 1000}", "synchronous = NORMAL", "fo
 class Database:
     """An open store: ``reading()`` sees one snapshot; ``writing()`` holds the write lock from its first statement."""
 
-    def __init__(self, location: Location, lock: AbstractContextManager[None], copy: Scratch | None = None) -> None:
-        self.location, self._copy = location, copy
+    def __init__(
+        self, location: Location, lock: AbstractContextManager[None], copy: Scratch | None = None, why: str = ""
+    ) -> None:
+        self.location, self._copy, self._why = location, copy, why
         self.sealed = False
         self.engine = _engine(location)
         self._write_engine = self.engine.execution_options(writes=True)
@@ -87,9 +89,8 @@ class Database:
             StorageError: It is one.
         """
         if self.sealed:
-            raise StorageError(
-                f"storage {self._name} may only be read; change the permissions of the file and its folder, or copy it"
-            )
+            remedy = "change the permissions of the file and its folder, or copy it"
+            raise StorageError(self._why or f"storage {self._name} may only be read; {remedy}")
 
     def seal(self) -> None:
         """Refuse to write from now on, where this is a copy: nobody would ever see what is written to it."""
@@ -155,15 +156,28 @@ def open_database(location: Location, create: bool) -> Database:
         if location.path:
             inspect_file(location.path, create)
             if not may_write(location.path) and not create:
-                return _opened_copy(location, copied(location.path))
-            _make_file(location.path)
-        return Database(location, _folder_lock(location.path))
+                return open_copy(location, location.path)
+            if create:
+                _make_file(location.path)
+        try:
+            with one_line(str(location), location.path):
+                return Database(location, _folder_lock(location.path))
+        except StoreFull as full:
+            if create or not location.path:
+                raise
+            return open_copy(location, location.path, str(full))
 
 
-def _opened_copy(location: Location, copy: Scratch) -> Database:
+def open_copy(location: Location, path: Path, why: str = "") -> Database:
+    """Open a copy of a store that can only be read.
+
+    Args:
+        why: What a refusal to write says; that it may not be written, if not given.
+    """
+    copy = copied(path)
     url = location.url.set(database=str(copy.folder / NAME))
     try:
-        return Database(Location(url, location.path), nullcontext(), copy)
+        return Database(Location(url, location.path), nullcontext(), copy, why)
     except BaseException:
         copy.close()
         raise

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from tuner.errors import StorageError
+from tuner.errors import StorageError, StoreFull
 from tuner.passwords import hidden
 
 _TINY = 1_000_000  # bytes free below which an input/output error is a full disk
+_WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP", "SQLITE_IOERR_TRUNCATE")
 _RESCUE = "restore a copy, or rescue what is left: sqlite3 {path} .recover | sqlite3 rescued.db"
+_FULL = "the disk is full ({free}); free some space and run again, what is stored stays"
 _REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full ({free}); free some space and run again, what is stored stays",
     sqlite3.SQLITE_READONLY: "cannot be written; change the permissions of the file and its folder, or copy it",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and is writable",
     sqlite3.SQLITE_PERM: "cannot be opened; change the permissions of the file and its folder",
@@ -36,12 +37,14 @@ def sqlite_fault(subject: str, path: Path | None, error: sqlite3.Error) -> Stora
     free = shutil.disk_usage(path.parent).free if path and path.parent.is_dir() else None
     if code == sqlite3.SQLITE_IOERR and free is not None and free < _TINY:
         code = sqlite3.SQLITE_FULL
-    if name == "SQLITE_IOERR_WRITE" and _is_limited():
-        return StorageError(f"storage {subject} has reached the limit on a file's size; raise it with ulimit -f")
-    if code not in _REASONS:
+    if code == sqlite3.SQLITE_IOERR and name in _WRITES and _is_limited():
+        return StoreFull(f"storage {subject}: the limit on a file's size is reached; raise it with ulimit -f")
+    if code != sqlite3.SQLITE_FULL and code not in _REASONS:
         return StorageError(f"storage {subject}: {name}: {str(error).splitlines()[0]}")
     shown = "size unknown" if free is None else f"{free / 1e6:,.1f} MB free"
-    return StorageError(f"storage {subject} " + _REASONS[code].format(free=shown, path=path))
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"storage {subject}: {_FULL.format(free=shown)}")
+    return StorageError(f"storage {subject} " + _REASONS[code].format(path=path))
 
 
 def _is_limited() -> bool:

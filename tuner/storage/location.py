@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from tuner.errors import StorageError, UsageError
+from tuner.errors import StorageError, StoreFull, UsageError
 from tuner.passwords import hidden
 from tuner.storage.faults import one_line, sqlite_fault
 
@@ -166,7 +166,10 @@ def _inspect_content(path: Path, create: bool) -> None:
             _inspect_size(path, head)
         tables = _tables(path, has_journal)
     except sqlite3.Error as error:
-        raise sqlite_fault(str(path), path, error) from None
+        fault = sqlite_fault(str(path), path, error)
+        if isinstance(fault, StoreFull) and not create:
+            return  # the same
+        raise fault from None
     if tables and _OUR_TABLE not in tables and not tables >= _OPTUNA_TABLES:
         named = ", ".join(sorted(tables)[:3])
         raise UsageError(f"storage {path} belongs to another program (it has {named}); give another path")

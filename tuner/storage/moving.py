@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from optuna.exceptions import StorageInternalError
 from optuna.storages._rdb import models as optuna_models
 from sqlalchemy import Connection, select, update
 from sqlalchemy.orm import Session
@@ -11,6 +12,7 @@ from sqlalchemy.orm import Session
 from tuner.errors import StudyMismatch, UsageError
 from tuner.results import Environment, Result
 from tuner.storage.claims import Claim
+from tuner.storage.faults import one_line
 from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow, table
 from tuner.storage.notes import write_facts
 from tuner.storage.records import Recorder
@@ -76,10 +78,15 @@ def delete(store: Store, handle: StudyHandle) -> None:
 
     Raises:
         UsageError: A run is on it.
+        StorageError: The store cannot be written.
     """
     refuse_in_use(handle)
     store.database.check_open()
-    store.optuna_storage().delete_study(handle.optuna_id)
+    with one_line(str(store), store.database.location.path):
+        try:
+            store.optuna_storage().delete_study(handle.optuna_id)
+        except StorageInternalError as error:  # Optuna's word for any error of the database
+            raise error.__cause__ or error from None
     store.drop_orphans()
 
 

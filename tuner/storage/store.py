@@ -14,11 +14,11 @@ from optuna.study import StudyDirection
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from tuner.errors import StudyMismatch
+from tuner.errors import StoreFull, StudyMismatch
 from tuner.results import Environment, StudyKey
 from tuner.storage import notes
 from tuner.storage.claims import Claim, claim_of, select_claims
-from tuner.storage.database import Database, open_database
+from tuner.storage.database import Database, open_copy, open_database
 from tuner.storage.finding import pick_study
 from tuner.storage.location import DEFAULT_URL, find_location
 from tuner.storage.models import EnvironmentRow, StudyRow
@@ -54,15 +54,24 @@ class Store:
             UsageError: Not a store, and nothing that could become one; or made by a newer tuner.
             StorageError: Not readable or writable, full, locked or damaged.
         """
-        store = cls(open_database(find_location(where), create))
+        location = find_location(where)
+        store = cls(open_database(location, create))
         try:
-            store.drop_orphans()
-            store.close_stale()
-            store.database.seal()
+            return store._tidied()
+        except StoreFull as full:
+            if create or not location.path:
+                raise
+            return cls(open_copy(location, location.path, str(full)))._tidied()
+
+    def _tidied(self) -> Self:
+        try:
+            self.drop_orphans()
+            self.close_stale()
+            self.database.seal()
         except BaseException:
-            store.close()
+            self.close()
             raise
-        return store
+        return self
 
     @property
     def url(self) -> str:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tuner.compiler import MOST_KILLED
-from tuner.errors import Killed, Rejected
+from tuner.errors import Killed, Rejected, StorageError
 from tuner.protocol import Heat, Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
 from tuner.tuning.budget import fitting, heat_seconds, longer
 from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
-from tuner.tuning.finals import MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
+from tuner.tuning.finals import FINALISTS, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
 from tuner.tuning.pipeline import POLL_SECONDS
 from tuner.tuning.progress import Standing, tell_doing
 from tuner.tuning.stored import standings
@@ -69,6 +69,16 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
     _elect(run, finals, defended=late)
     run.costs.finals = time.monotonic() - started
     return standings(run.handle, run.ledger.results.values(), finals.tied)
+
+
+def unsettled(run: Run) -> tuple[Standing, ...]:
+    """Return the best five where the store takes no more: what it names the winner, and what was found beside that."""
+    found = run.ledger.results.values()
+    try:
+        return standings(run.handle, found)
+    except StorageError:
+        fastest = sorted((each for each in found if each.ok), key=lambda result: result.seconds)
+        return tuple(Standing(result=each, number=None) for each in fastest[:FINALISTS])
 
 
 def _elect(run: Run, finals: _Finals, defended: bool) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tuner.agreement import Agreement
+from tuner.errors import StorageError
 from tuner.layers import ConvLayer
 from tuner.protocol import Verdict
 from tuner.results import Environment, Result
@@ -135,7 +136,7 @@ class Report:
 
     Attributes:
         reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``, ``gain``, ``floor``,
-            ``over``: at once, since an earlier run's search was.
+            ``over``: at once, since an earlier run's search was, ``storage``: the store takes no more.
         stopped: Lines on what is left unexplored, and on why it stopped by itself.
         over: The search is over: it ended by itself, or an earlier run's had.
         best: The winner, if there is one, and the fastest others; those within the noise of it are ``tied``.
@@ -178,6 +179,18 @@ class Report:
         return f"{progress.study}: {time}{faster}\n{winner.configuration}"
 
     __repr__ = __str__
+
+
+class Unstored(StorageError):
+    """The store took no more before the run's end.
+
+    Attributes:
+        report: How far it came, with what is not in the store.
+    """
+
+    def __init__(self, why: StorageError, report: Report) -> None:
+        super().__init__(str(why))
+        self.report = report
 
 
 def tell_doing(observer: Observer, what: str) -> None:

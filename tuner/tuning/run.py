@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from tuner.agreement import Agreement
-from tuner.conditions import warnings
 from tuner.drift import as_of_now
-from tuner.errors import Killed, Rejected, TimedOut, TunerError
+from tuner.errors import Killed, Rejected, StorageError, TimedOut, TunerError
 from tuner.protocol import Task, Verdict
 from tuner.results import Result
 from tuner.search.candidates import Candidates
@@ -27,14 +26,15 @@ from tuner.tuning.doubt import Doubt
 from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.foresight import Foresight
 from tuner.tuning.health import Health
-from tuner.tuning.heats import settle, task_of
+from tuner.tuning.heats import settle, task_of, unsettled
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.ledger import Ledger
 from tuner.tuning.options import RunOptions
 from tuner.tuning.pipeline import Candidate, Pipeline
-from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing
+from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing, Unstored
+from tuner.tuning.reporting import report_of
 from tuner.tuning.stopping import Stopping
-from tuner.tuning.supply import Supply, measured
+from tuner.tuning.supply import Supply
 from tuner.worker import Worker
 
 
@@ -81,7 +81,11 @@ class Run:
         self.supply = Supply(self.searched, self.sampler, self.foresight, self.handle, self.ledger.results.values())
 
     def to_the_end(self, started: float) -> Report:
-        """Search, try the suspects, settle the winner, and report."""
+        """Search, try the suspects, settle the winner, and report.
+
+        Raises:
+            Unstored: The store takes no more; has the report.
+        """
         self.budget = Budget(self.options.seconds, started)
         self._clock = SearchClock(self.budget, len(self.handle.suspects()))
         self.pipeline = Pipeline(self.options, self.space, self.facts, self.supply, self.handle)
@@ -95,31 +99,16 @@ class Run:
                 reason = "interrupted" if self.interrupt else reason
                 self._remember(reason)
                 self.handle.note()
-        except BaseException:
+        except BaseException as error:
             with suppress(TunerError):  # what is claimed is free again, where the store still answers
                 self.pipeline.give_back()
+            if isinstance(error, StorageError):
+                raise Unstored(error, report_of(self, "storage", unsettled(self), None, started)) from error
             raise
         finally:
             self.pipeline.close()
             self.sampler.close()
-        self.costs.compile_wait = self.pipeline.waited
-        self.costs.total = time.monotonic() - started
-        return Report(
-            progress=self.progress,
-            reason=reason,
-            best=best,
-            baselines=measured(self.space, self.ledger.results.values()),
-            failed=tuple(each for each in (self.ledger.new if best else self.ledger.results).values() if not each.ok),
-            costs=self.costs,
-            health=(*self.health.lines, *warnings(self.ledger.new.values())),
-            tolerance=self.facts.tolerance,
-            unit=self.facts.unit,
-            agreement=agreement,
-            finals=self.finals,
-            foreseen=self.foresight.foreseen,
-            stopped=self.stopping.lines(self.ledger.results),
-            over=self.stopping.stop is not None and reason != "interrupted",
-        )
+        return report_of(self, reason, best, agreement, started)
 
     def _is_settled(self, reason: str) -> bool:
         """Say whether no finals are to be held: there is no time for them, or they were held where the search ended."""

@@ -29,7 +29,8 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
 
     Raises:
         UsageError: Something asked for does not exist here; nothing was written.
-        StorageError: The store cannot be opened or written; what was committed stays.
+        StorageError: The store cannot be opened or written; what was committed stays. Where that happens in the midst
+            of the search it is an ``Unstored``, which has the report.
     """
     started = time.monotonic() if started is None else started
     foresee(options.storage)
