@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import optuna
@@ -15,7 +17,10 @@ from test_winner import final
 from toy_store import ENVIRONMENT, TEMPLATES, sql, toy_configuration, toy_failure, toy_key, toy_ok
 
 from tuner.cli import _run
-from tuner.storage import Store, StudyHandle
+from tuner.errors import TunerError
+from tuner.layers import find_layer
+from tuner.storage import Announcement, Store, StudyHandle
+from tuner.storage.runs import running_on
 
 TUNE = [sys.executable, "-m", "tuner"]
 OTHERS = dataclasses.replace(ENVIRONMENT, driver="PoCL 4.0", host="other")
@@ -121,6 +126,104 @@ def test_study_that_a_run_is_on_is_not_deleted(capsys, here):
         assert (code, err.count("\n")) == (2, 1)
         assert "is measuring it; end that run first" in err
         assert len(store.studies()) == 2
+
+
+LAYER = find_layer("conv2", 100)
+OTHER_RUN = """
+import sys
+from toy_store import ENVIRONMENT, TEMPLATES, toy_key
+from tuner.layers import find_layer
+from tuner.storage import Announcement, Store
+layer, precision, joins = find_layer("conv2", int(sys.argv[1])), sys.argv[2], sys.argv[3] == "joins"
+with Announcement("studies/tuner.db", layer, precision) as announced:
+    if joins:
+        with Store.open() as store:
+            announced.join(store.study(toy_key(), ENVIRONMENT, TEMPLATES))
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_run(*words: str) -> Iterator[subprocess.Popen[str]]:
+    tests = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": f"{tests}:{tests.parent}"}
+    command = [sys.executable, "-c", OTHER_RUN, *words]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "there\n"
+        yield process
+        process.kill()
+
+
+def test_study_that_a_run_prepares_or_is_on_is_neither_deleted_nor_renamed(capsys, here):
+    for words, said in (
+        (("100", "fp32", "prepares"), "prepares a run of its layer"),
+        (("100", "fp32", "joins"), "is meas"),
+    ):
+        with another_run(*words) as process:
+            for arguments in (("delete", "sp18/conv2", "--yes"), ("rename", "sp18/conv2", "mine")):
+                code, out, err = tune(capsys, *arguments)
+                assert (code, out, err.count("\n")) == (2, "", 1), arguments
+                assert f"process {process.pid} on " in err
+                assert said in err
+                assert err.endswith("; end that run first\n")
+            assert tune(capsys, "show", "sp18/conv2")[0] == 0
+            assert tune(capsys, "rename", "fa18/conv1", "theirs")[0] == 0
+            assert tune(capsys, "rename", "theirs", "sp18 the first")[0] == 0
+            assert tune(capsys, "rename", "sp18 the first", "fa18/conv1")[0] == 0
+    assert tune(capsys, "delete", "sp18/conv2", "--yes")[0] == 0  # both are dead
+    with Store.open() as store, Announcement(str(store), LAYER, "fp32"), sql(here / "studies" / "tuner.db") as db:
+        assert db.execute("select pid from tuner_run").fetchall() == [(os.getpid(),)]
+
+
+@pytest.mark.parametrize("words", [("50", "fp32", "prepares"), ("100", "tf32", "prepares")])
+def test_run_of_another_batch_or_precision_is_no_obstacle(capsys, here, words):
+    with another_run(*words):
+        assert tune(capsys, "rename", "sp18/conv2", "mine")[0] == 0
+
+
+def test_run_that_has_ended_is_no_obstacle(capsys, here):
+    with Announcement("studies/tuner.db", LAYER, "fp32") as announced, Store.open() as store:
+        announced.join(store.find_study("conv2"))
+        assert "is measuring it" in tune(capsys, "delete", "sp18/conv2", "--yes")[2]
+    with sql(here / "studies" / "tuner.db") as db:
+        assert db.execute("select count(*) from tuner_run").fetchone() == (0,)
+    assert tune(capsys, "delete", "sp18/conv2", "--yes")[0] == 0
+
+
+def test_store_that_is_not_there_is_not_made_by_an_announcement(tmp_path):
+    with Announcement(str(tmp_path / "t.db"), LAYER, "fp32") as announced:
+        assert list(tmp_path.iterdir()) == []
+        with Store.open(tmp_path / "t.db") as store:
+            announced.join(store.study(toy_key(), ENVIRONMENT, TEMPLATES))
+            assert running_on(store.find_study("conv2")) is not None
+    with Store.open(tmp_path / "t.db") as store:
+        assert running_on(store.find_study("conv2")) is None
+
+
+def test_run_is_announced_before_it_prepares(monkeypatch, tmp_path, capsys, here):
+    seen = []
+
+    def preparing(*_):
+        with Store.open() as store:
+            seen.append(str(running_on(store.find_study("sp18/conv2"))))
+        raise TunerError("enough")
+
+    monkeypatch.setattr("tuner.tuning.session.Worker", preparing)
+    assert tune(capsys, "run", "conv2", "--batch", "100", "--device", "cpu", "--trials", "1")[0] == 1
+    assert "prepares a run of its layer" in seen[0]
+    assert tune(capsys, "delete", "sp18/conv2", "--yes")[0] == 0
+
+
+def test_merge_says_that_a_run_is_on_a_study(capsys, here, elsewhere):
+    with Store.open() as store, Announcement(str(store), LAYER, "fp32") as announced:
+        announced.join(store.find_study("conv2"))
+        code, _, err = tune(capsys, "merge", "other.db")
+    assert code == 0
+    assert err.endswith("is measuring it; its finals take in what was added\n")
 
 
 def test_merged_study_has_each_configuration_once(capsys, here, elsewhere):

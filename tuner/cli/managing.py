@@ -71,6 +71,8 @@ def merge(other: str, storage: str) -> None:
         for each in taken:
             here = "a new study" if each.is_new else f"{each.known:,} were here already"
             echo_wrapped(f"{each.study}: {plural(each.trials, 'trial')} added, {here}")
+            if each.running:
+                echo(f"{each.study}: {each.running}; its finals take in what was added", err=True)
         echo(f"{plural(len(taken), 'study').replace('studys', 'studies')} of {given} in {store}")
 
 

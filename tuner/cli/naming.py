@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuner.cli.completion import layers_and_studies
+from tuner.cli.folding import echo
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def found(store: Store, text: str) -> StudyHandle:
 
 def say_which(chosen: str) -> None:
     if chosen:
-        click.echo(chosen, err=True)
+        echo(chosen, err=True)
 
 
 def _command() -> str:

@@ -3,6 +3,7 @@
 from tuner.storage.claims import COMPILE, LAUNCH, Claim
 from tuner.storage.ended import Ended
 from tuner.storage.location import DEFAULT_URL, foresee
+from tuner.storage.runs import Announcement
 from tuner.storage.store import Store
 from tuner.storage.study import StudyHandle
 from tuner.storage.summaries import StudySummary
@@ -13,6 +14,7 @@ __all__ = [
     "COMPILE",
     "DEFAULT_URL",
     "LAUNCH",
+    "Announcement",
     "Champion",
     "Claim",
     "Ended",

@@ -10,7 +10,7 @@ from optuna.storages._rdb import models as optuna_models
 from sqlalchemy import ForeignKey, Index, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _OPTUNA_STUDY = optuna_models.StudyModel.__table__.c.study_id
 _OPTUNA_TRIAL = optuna_models.TrialModel.__table__.c.trial_id
@@ -159,6 +159,22 @@ class ClaimRow(Base):
     pid: Mapped[int]
     process_started: Mapped[int]
     claimed: Mapped[float]
+
+
+class RunRow(Base):
+    """A run from its beginning, while it has nothing in flight yet; its study once that is known."""
+
+    __tablename__ = "tuner_run"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int | None] = mapped_column(ForeignKey(StudyRow.id, ondelete="CASCADE"), default=None)
+    layer: Mapped[str]
+    B: Mapped[int]
+    precision: Mapped[str]
+    host: Mapped[str]
+    boot: Mapped[str]
+    pid: Mapped[int]
+    process_started: Mapped[int]
+    begun: Mapped[float]
 
 
 Index("ix_tuner_result_best", ResultRow.study_id, ResultRow.outcome, ResultRow.median)

@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 
 from tuner.errors import StudyMismatch, UsageError
 from tuner.results import Environment, Result
-from tuner.storage.claims import Claim
 from tuner.storage.faults import one_line
 from tuner.storage.models import EnvironmentRow, ResultRow, StudyRow, table
 from tuner.storage.notes import write_facts
 from tuner.storage.records import Recorder
 from tuner.storage.rows import environment_of, key_of, result_of, select_results
+from tuner.storage.runs import Running, running_on
 from tuner.storage.store import Store, create_study, environment_id_of
 from tuner.storage.study import StudyHandle
 from tuner.storage.winner import tell_apart
@@ -29,25 +29,31 @@ _KEPT = ("finished", "suspect", "interrupted")  # as they were in the other stor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What one study of another store gave: new trials, those that were here already, whether the study is new."""
+    """What one study of another store gave: new trials, those that were here already, whether the study is new.
+
+    Attributes:
+        running: The run that is on the study here meanwhile.
+    """
 
     study: str
     trials: int
     known: int
     is_new: bool
+    running: Running | None
 
 
 def rename(store: Store, study: str, name: str) -> tuple[str, str]:
     """Give a study another name, in Optuna's table too; return the old one and the new one.
 
     Raises:
-        UsageError: No such study or several, a name that another one has, or none that a study could be found by.
+        UsageError: No such study or several, one that a run is on, or a name that another one has or that finds none.
     """
     handle, new = store.find_study(study, sole=True), " ".join(name.split())
     if not new or len(new) > LONGEST_NAME or new.isdecimal() or not new.isprintable():
         raise UsageError(
             f"name '{name[:50]}' would not be found again; give 1 to {LONGEST_NAME} letters, not digits alone"
         )
+    refuse_in_use(handle)
     with store.database.writing() as connection:
         taken = connection.scalars(select(_OPTUNA.c.study_name).where(_OPTUNA.c.study_id != handle.optuna_id))
         if new.casefold() in {each.casefold() for each in taken}:
@@ -59,18 +65,13 @@ def rename(store: Store, study: str, name: str) -> tuple[str, str]:
 
 
 def refuse_in_use(handle: StudyHandle) -> None:
-    """Refuse to touch a study that a run is measuring.
+    """Refuse to touch a study that a run is on, or may be about to be on.
 
     Raises:
-        UsageError: Another process has configurations of it in flight; names the process.
+        UsageError: There is one; names its process.
     """
-    busy = next((claim for claim in handle.claims() if claim.alive), None)
-    if busy is not None:
-        raise UsageError(f"study '{handle.name}': process {_where(busy)} is measuring it; end that run first")
-
-
-def _where(claim: Claim) -> str:
-    return f"{claim.process.pid} on {claim.process.host}"
+    if running := running_on(handle):
+        raise UsageError(f"study '{handle.name}': {running}; end that run first")
 
 
 def delete(store: Store, handle: StudyHandle) -> None:
@@ -124,7 +125,7 @@ def _take(store: Store, theirs: StudyHandle) -> Taken:
         if ended := theirs.ended():
             ours.set_ended(ended)
     ours.note()
-    return Taken(study=ours.name, trials=len(new), known=len(found) - len(new), is_new=is_new)
+    return Taken(study=ours.name, trials=len(new), known=len(found) - len(new), is_new=is_new, running=running_on(ours))
 
 
 def _adopted(store: Store, row: StudyRow, environment: Environment) -> tuple[StudyHandle, bool]:

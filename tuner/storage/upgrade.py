@@ -1,4 +1,4 @@
-"""Bring an older store's tables up to date: every column added since can be empty, so no result is rewritten."""
+"""Bring an older store's tables up to date: what was added since can be empty, so no result is rewritten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ SETTLED = 3  # the version that notes which results were in the finals
 
 
 def upgrade(connection: Connection) -> None:
-    """Add the columns that are missing, in one transaction; another process may have been first."""
+    """Add the tables and columns that are missing, in one transaction; another process may have been first."""
+    Base.metadata.create_all(connection)  # tables that came since
     before = connection.scalar(select(table(SchemaRow).c.version))
     looked = inspect(connection)
     for wanted in Base.metadata.sorted_tables:

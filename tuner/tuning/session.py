@@ -7,7 +7,7 @@ from functools import partial
 
 from tuner.protocol import BenchFacts
 from tuner.space import Space, enumerate_space
-from tuner.storage import Store, StudyHandle, foresee
+from tuner.storage import Announcement, Store, StudyHandle, foresee
 from tuner.tuning.before import check_some_left, suited, try_python
 from tuner.tuning.carry import carry_over
 from tuner.tuning.donors import find_donor
@@ -36,7 +36,10 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
     foresee(options.storage)
     templates = suited(options)
     tell = partial(tell_doing, observer)
-    with Worker(options.spec, options.trial_timeout, tell) as worker:
+    with (
+        Announcement(options.storage, options.layer, options.precision) as announced,
+        Worker(options.spec, options.trial_timeout, tell) as worker,
+    ):
         tell("valid configurations of each template")
         space = enumerate_space(templates, options.layer, worker.facts.limits)
         lacking = check_some_left(space, options)
@@ -46,6 +49,7 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
             tell("the store, and results to begin with")
             donor = find_donor(store, study_key(space, options.spec, worker.facts), searched, options)
             handle, news = open_study(store, space, options, worker.facts)
+            announced.join(handle)
             if options.only:
                 news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
             news += lacking
