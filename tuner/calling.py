@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tuner.errors import TunerError
 from tuner.nearest import alternatives
@@ -41,6 +41,34 @@ class Home:
         return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
 
 
+class Elsewhere:
+    """A function of a template that lives in another process: calling it asks there.
+
+    Attributes:
+        line: Where it is written: ``mine.py:12``.
+    """
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return what it gives, as plain data.
+
+        Raises:
+            Broken: It failed there, or its process did.
+        """
+        raise NotImplementedError
+
+
+class Late(BaseException):
+    """A template's Python took longer than so many seconds; it is no Exception, which a template may well catch."""
+
+    def __str__(self) -> str:
+        return f"it takes longer than {self.args[0]:g} s"
+
+
 class Broken(Exception):
     """A template's Python failed.
 
@@ -66,10 +94,12 @@ def called(home: Home | None, function: Callable[..., T], *arguments: Any) -> T:
     Raises:
         Broken: It raised anything, ``sys.exit`` included.
     """
+    if isinstance(function, Elsewhere):
+        return cast(T, function(*arguments))
     try:
         with beside(home), redirect_stdout(sys.stderr) if home else nullcontext():
             return function(*arguments)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Broken):  # the latter of a function that lives elsewhere
         raise
     except BaseException as error:  # a template may raise what it likes
         raise Broken(_where(error, home), reason(error), type(error)) from None
@@ -115,6 +145,8 @@ def reason(error: BaseException) -> str:
     """Say in one line what an exception means, with what there is in place of an unknown name."""
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({error.code!r}); a template only declares"
+    if isinstance(error, Late):
+        return str(error)
     if isinstance(error, AttributeError) and (unknown := _unknown(error)):
         return unknown
     try:
@@ -159,6 +191,8 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
 
 def line_of(function: Callable[..., Any]) -> str:
     """Return where a function is written: ``mine.py:12``; nothing for one that Python cannot tell of."""
+    if isinstance(function, Elsewhere):
+        return function.line
     code = getattr(function, "__code__", None)
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tuner.calling import Broken, called, line_of, shortened
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
 from tuner.templates import DeviceLimits, KernelTemplate, Parameter, Rule
-from tuner.values import Values
+from tuner.values import Values, mapping_of
 
 Indices = npt.NDArray[np.uint8]
 COLUMNS_HINT = (
@@ -29,10 +30,10 @@ class Columns(Values):
         missed: Names that were asked for and are not there (yet).
     """
 
-    __slots__ = ("_rows", "_tables", "missed")
+    __slots__ = ("_parameters", "_rows", "_tables", "missed")
 
     def __init__(self, rows: Indices, parameters: Sequence[Parameter]) -> None:
-        self._rows = rows
+        self._rows, self._parameters = rows, parameters
         self._tables: dict[str, tuple[int, npt.NDArray[np.generic]]] = {}
         self.missed: set[str] = set()
         for column, parameter in enumerate(parameters):
@@ -50,6 +51,54 @@ class Columns(Values):
 
     def names(self) -> Sequence[str]:
         return list(self._tables)
+
+
+class _Gathered(dict[str, Any]):
+    """Parameter columns by name, each gathered once."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__()
+        self.columns = columns
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = getattr(self.columns, name)
+        return self[name]
+
+
+def gathered_once(rows: Indices, parameters: Sequence[Parameter]) -> Values:
+    """Return columns as values that are gathered once each: figures read the same few again and again."""
+    return Values(_Gathered(Columns(rows, parameters)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """What columns are made of, and which way.
+
+    Attributes:
+        missed: Names that were asked for in vain; may be added to.
+    """
+
+    rows: Indices
+    parameters: tuple[Parameter, ...]
+    once: bool
+    missed: set[str]
+
+    def values(self) -> Values:
+        """Make the columns again, in another process; this then tells what they miss."""
+        if self.once:
+            return gathered_once(self.rows, self.parameters)
+        columns = Columns(self.rows, self.parameters)
+        columns.missed = self.missed
+        return columns
+
+
+def origin_of(values: Values) -> Origin | None:
+    """Return what columns are made of; None for the values of one configuration."""
+    once = not isinstance(values, Columns)
+    columns = getattr(mapping_of(values), "columns", None) if once else values
+    if not isinstance(columns, Columns):
+        return None
+    return Origin(columns._rows, tuple(columns._parameters), once, columns.missed)
 
 
 def apply_rule(

@@ -35,7 +35,25 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def load_template(path: Path) -> KernelTemplate:
-    """Load ``path`` (a .py file with a ``TEMPLATE``) and the .cu file beside it.
+    """Load ``path`` (a .py file with a ``TEMPLATE``) and the .cu file beside it: a user's own in a process of its own.
+
+    Raises:
+        UsageError: As :func:`load_here` says; or it ends its process, or takes too long.
+    """
+    python = _python_file(path)
+    if _is_built_in(python):
+        return load_here(python)
+    from tuner.hosting.host import Host
+
+    return Host(python).load()
+
+
+def _is_built_in(python: Path) -> bool:
+    return python.absolute().parent.resolve() == template_folder().resolve()
+
+
+def load_here(path: Path) -> KernelTemplate:
+    """Load a template in this process.
 
     Raises:
         UsageError: A file is missing or unreadable, has a syntax error, or declares something impossible; one line
@@ -56,8 +74,7 @@ def load_template(path: Path) -> KernelTemplate:
         raise UsageError(
             f"template {path}: no TEMPLATE of type KernelTemplate{what}; assign one at the end of the file"
         )
-    built_in = home.path.parent.resolve() == template_folder().resolve()
-    if built_in:
+    if _is_built_in(path):
         return declared
     return replace(declared, home=home, source=placed(declared.source, home.path))
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
@@ -18,14 +15,12 @@ from tuner import border
 from tuner.belonging import Setting, begin
 from tuner.errors import TunerError
 from tuner.scratch import Scratch, is_full
-from tuner.spawning import WITHOUT_MAIN, check_python
+from tuner.spawning import OUTSIDE, WITHOUT_MAIN, check_python, ctrl_c_blocked
 
 T = TypeVar("T")
-QUIET = "ignore:resource_tracker:UserWarning"  # it would complain in the terminal of a run that was killed
 LOG = "{pid}.log"
 MOST_SAID = 2000  # bytes of it
 DIED = (ProcessExpired, BrokenProcessPool)
-OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 
 
 class Processes:
@@ -81,7 +76,7 @@ class Processes:
     def _send(self, payload: bytes, limit: float) -> Future[bytes]:
         check_python()
         try:
-            with _ctrl_c_blocked():
+            with ctrl_c_blocked():
                 if not self._pool.active:  # it breaks when a process dies that has nothing to do
                     self._pool.stop()
                     self._pool.join()
@@ -142,19 +137,3 @@ def killer(error: BaseException) -> str:
 def from_outside(by: signal.Signals) -> str:
     """Say that something was killed from outside."""
     return f"was killed from outside ({by.name}{', as when memory runs out' if by == signal.SIGKILL else ''})"
-
-
-@contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
-    """Block SIGINT: threads and processes started meanwhile keep it blocked, from their first instruction on.
-
-    ``begin`` comes too late to ignore it: a Python that is interrupted while it starts prints a traceback.
-    """
-    if QUIET not in sys.warnoptions:  # which Python hands on to the processes it starts
-        sys.warnoptions.append(QUIET)
-    resource_tracker.ensure_running()  # it would unblock the signal when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -7,16 +7,21 @@ Nothing that is sent to ours is from there.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from multiprocessing import popen_spawn_posix, spawn
+from multiprocessing import popen_spawn_posix, resource_tracker, spawn
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from tuner.errors import TunerError
 
+QUIET = "ignore:resource_tracker:UserWarning"  # it would complain in the terminal of a run that was killed
+OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 _MAIN = ("init_main_from_name", "init_main_from_path")
 
 
@@ -91,3 +96,20 @@ def _why_not(executable: str, path: tuple[str, ...]) -> str:
         return ""
     said = [line.strip() for line in tried.stderr.splitlines() if line.strip()]
     return f"failed ({said[-1] if said else f'exit code {tried.returncode}'})"
+
+
+@contextmanager
+def ctrl_c_blocked() -> Iterator[None]:
+    """Block SIGINT: threads and processes started meanwhile keep it blocked, from their first instruction on.
+
+    What a process does first comes too late to ignore it: a Python that is interrupted while it starts prints a
+    traceback.
+    """
+    if QUIET not in sys.warnoptions:  # which Python hands on to the processes it starts
+        sys.warnoptions.append(QUIET)
+    resource_tracker.ensure_running()  # it would unblock the signal when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

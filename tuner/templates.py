@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from math import inf
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -425,8 +426,26 @@ class KernelTemplate:
         return launch
 
     def magnitudes_of(self, configuration: Configuration) -> Magnitudes:
-        """Return the least and largest |x| that a configuration is right for, as it declares."""
-        return self.magnitudes(self.values_of(configuration)) if self.magnitudes else ANY_MAGNITUDE
+        """Return the least and largest |x| that a configuration is right for, as it declares.
+
+        Raises:
+            Infeasible: The template's ``magnitudes`` fails for it, or gives no two numbers; names the template's line.
+        """
+        if self.magnitudes is None:
+            return ANY_MAGNITUDE
+        try:
+            given = called(self.home, self.magnitudes, self.values_of(configuration))
+        except Broken as error:
+            raise Infeasible(f"{error.where}: magnitudes fails: {error.why}") from None
+        try:
+            least, most = map(float, given)
+        except (TypeError, ValueError):
+            least = most = 0.0
+        if not 0 < least <= most < inf:
+            raise Infeasible(
+                f"{line_of(self.magnitudes)}: magnitudes gives {shortened(given)}; return two positive numbers"
+            )
+        return least, most
 
     @property
     def digest(self) -> str:

@@ -26,3 +26,8 @@ class Values:
     def names(self) -> Sequence[str]:
         """Return what there is to read."""
         return list(self._values)
+
+
+def mapping_of(values: Values) -> Mapping[str, Any]:
+    """Return what lies beneath values, by name."""
+    return values._values

@@ -9,13 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from tuner.calling import Broken, called, line_of, shortened
-from tuner.columns import Columns
+from tuner.columns import gathered_once
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
 from tuner.search.arrays import Floats, Rows
 from tuner.search.features import Feature, pairwise
 from tuner.templates import KernelTemplate
-from tuner.values import Values
 
 LEVELS: Final = 100
 CHUNK = 1 << 16  # configurations at a time, so that what leads to a figure needs little memory
@@ -91,24 +90,12 @@ def without_figure(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> li
     ]
 
 
-class _Once(dict[str, Any]):
-    """Parameter columns by name, each gathered once: figures read the same few again and again."""
-
-    def __init__(self, columns: Columns) -> None:
-        super().__init__()
-        self._columns = columns
-
-    def __missing__(self, name: str) -> Any:
-        self[name] = getattr(self._columns, name)
-        return self[name]
-
-
 def _some(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[str, Floats]:
     assert template.figures is not None
-    columns = Columns(rows, template.parameters)
+    columns = gathered_once(rows, template.parameters)
     with np.errstate(divide="ignore", invalid="ignore"):
         try:
-            figures = called(template.home, template.figures, Values(_Once(columns)), layer)
+            figures = called(template.home, template.figures, columns, layer)
         except Broken as error:
             raise UsageError(f"template {template.name}: its figures fail; {error}") from None
         if not isinstance(figures, Mapping):
