@@ -20,7 +20,9 @@ import pytest
 from own_template import own, written
 from pocl_harness import CPU_LIMITS
 
+from tuner.arithmetic import smaller, up
 from tuner.errors import Infeasible, UsageError
+from tuner.expressions import BATCH
 from tuner.hosting import host
 from tuner.hosting.plain import Malformed, Odd, Reader, packed, parsed
 from tuner.layers import find_layer
@@ -302,6 +304,10 @@ def test_output_without_end_is_cut(tmp_path, capsys):
         b'{"column": ["<f8", 2]}',
         b'{"map": [[1, 2]]}',
         b'{"odd": 1}',
+        b'{"expression": [[[[], 1.5]], 0]}',
+        b'{"expression": [[[[[[], 0], 0, true], 1]], 0]}',
+        b'{"expression": 5}',
+        b'{"tuple": [' * 5000 + b"1" + b"]}" * 5000,
         b"[1]",
         b"1" * 5000,
         b"9223372036854775809",
@@ -332,6 +338,22 @@ def test_forged_answer_is_refused(text):
 )
 def test_plain_values_cross_as_they_are(value):
     assert Reader(0, b"").read(json.loads(json.dumps(packed(value, 0, [])))) == value
+
+
+def test_expressions_of_the_batch_cross_as_they_are(tmp_path):
+    launch = own(tmp_path).launch_of(own(tmp_path).configuration({}), LAYER.with_batch(BATCH))
+    assert launch.grid[0].words() == "ceil(270 * B / 16)"
+    least = smaller(up(3 * BATCH, 7), 100) * 2 - 1
+    assert Reader(0, b"").read(json.loads(json.dumps(packed(least, 0, [])))) == least
+
+
+def test_sizes_are_told_with_their_comments(tmp_path):
+    sizes = "from tuner.sizes import Sizes, size\nclass Tile(Sizes):\n    @size\n    def waves(self):\n"
+    sizes += '        """waves of it"""\n        return 6 // (self.p.UNROLL - 1)\n'
+    template = own(tmp_path, (TOP, sizes + TOP), ("launch=launch", "launch=launch, sizes=Tile"))
+    assert template.sizes_of(template.configuration({"UNROLL": 5}), LAYER)["WAVES"] == (1, "waves of it")
+    with pytest.raises(Infeasible, match=r"mine\.py:14: sizes fails: ZeroDivisionError"):
+        template.sizes_of(template.configuration({}), LAYER)
 
 
 @pytest.mark.parametrize(

@@ -232,3 +232,48 @@ def _whole(value: Any) -> int:
 
 
 BATCH = Expression(((_Batch(), 1),))
+
+
+def taken_apart(expression: Expression) -> list[Any]:
+    """Return an expression as lists of numbers, which :func:`put_together` reads."""
+    return [[[_part_apart(part), factor] for part, factor in expression.terms], expression.offset]
+
+
+def _part_apart(part: Part) -> list[Any]:
+    if isinstance(part, _Quotient):
+        return [taken_apart(part.total), part.part, part.rounded_up]
+    return [taken_apart(part.of), part.cap] if isinstance(part, _Least) else []
+
+
+def put_together(given: Any) -> Expression:
+    """Return the expression that was taken apart.
+
+    Raises:
+        ValueError: None was.
+    """
+    terms, offset = _entries(given, 2)
+    pairs = [_entries(term, 2) for term in _entries(terms)]
+    return Expression(tuple((_part_together(part), _number(factor)) for part, factor in pairs), _number(offset))
+
+
+def _part_together(given: Any) -> Part:
+    match _entries(given):
+        case []:
+            return _Batch()
+        case [total, part, bool(rounded_up)] if _number(part) > 0:
+            return _Quotient(put_together(total), part, rounded_up)
+        case [of, cap]:
+            return _Least(put_together(of), _number(cap))
+    raise ValueError("no part of a sum")
+
+
+def _entries(given: Any, count: int | None = None) -> list[Any]:
+    if type(given) is not list or count not in (None, len(given)):
+        raise ValueError("no list of this many entries")
+    return given
+
+
+def _number(given: Any) -> int:
+    if type(given) is not int:
+        raise ValueError("no whole number")
+    return given

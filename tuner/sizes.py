@@ -20,6 +20,7 @@ from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from tuner.calling import Elsewhere
 from tuner.errors import UsageError
 from tuner.expressions import MOST
 from tuner.layers import ConvLayer
@@ -65,6 +66,8 @@ def told(sizes: Callable[[Any, ConvLayer], Any], p: Any, layer: ConvLayer) -> di
         UsageError: A name is taken or not in capitals, or a size is no whole number.
     """
     given = sizes(p, layer)
+    if isinstance(sizes, Elsewhere):  # which told them there
+        return _told_elsewhere(given)
     if isinstance(given, Sizes):
         return {name.upper(): (_number(name, getattr(given, name)), doc) for name, doc in _marked(type(given)).items()}
     if not isinstance(given, Mapping):
@@ -76,6 +79,17 @@ def told(sizes: Callable[[Any, ConvLayer], Any], p: Any, layer: ConvLayer) -> di
     if taken := set(given) & set(p.names()):
         raise UsageError(f"size {min(taken)}: a parameter is called so; rename one")
     return {name: (_number(name, each), "") for name, each in given.items()}
+
+
+def _told_elsewhere(given: Any) -> dict[str, tuple[int, str]]:
+    try:
+        known = {name: (_number(name, number), " ".join(doc.split())) for name, (number, doc) in given.items()}
+        strange = next((name for name in known if not NAME.fullmatch(name)), "")
+    except (AttributeError, TypeError, ValueError):
+        strange = "?"
+    if strange:
+        raise UsageError(f"size '{strange}' is none; give numbers by names in upper case")
+    return known
 
 
 def _marked(kind: type[Sizes]) -> dict[str, str]:

@@ -10,10 +10,10 @@ from tuner.calling import Elsewhere, Home, line_of
 from tuner.errors import UsageError
 from tuner.hosting.plain import MOST_NUMBER, Malformed, group, number, printable, whole, word
 from tuner.sources import Source
-from tuner.templates import Baseline, Constraint, KernelTemplate, Parameter
+from tuner.templates import Baseline, Constraint, Heuristic, KernelTemplate, Parameter
 
 MOST_SOURCE: Final = 16 << 20  # letters
-PARTS: Final[dict[str, type[Any]]] = {part.__name__: part for part in (Parameter, Constraint, Baseline)}
+PARTS: Final[dict[str, type[Any]]] = {part.__name__: part for part in (Parameter, Constraint, Heuristic, Baseline)}
 OURS: Final = frozenset({"home"})  # fields that no template's process decides
 
 Functions = list[Callable[..., Any]]

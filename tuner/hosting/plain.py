@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tuner.calling import shortened
 from tuner.errors import UsageError
+from tuner.expressions import Expression, put_together, taken_apart
 from tuner.templates import Launch
 
 MOST_LETTERS: Final = 10_000  # of a text that is no source
@@ -61,6 +62,8 @@ def packed(value: Any, count: int, blobs: list[bytes], depth: int = 0) -> Any:  
         return str.__str__(value)
     if hasattr(value, "dtype"):
         return _packed_column(value, count, blobs)
+    if isinstance(value, Expression):
+        return {"expression": taken_apart(value)}
     if type(value).__name__ in MADE and type(value) is MADE[type(value).__name__]:
         given = [[each.name, packed(getattr(value, each.name), count, blobs, depth + 1)] for each in fields(value)]
         return {type(value).__name__: given}
@@ -118,6 +121,12 @@ class Reader:
         Raises:
             Malformed: It is not one.
         """
+        try:
+            return self._read(value)
+        except RecursionError:
+            raise Malformed("a value within a value, too deep") from None
+
+    def _read(self, value: Any) -> Any:
         if value is None or isinstance(value, bool | float):
             return value
         if isinstance(value, int):
@@ -135,12 +144,14 @@ class Reader:
                 return Odd(printable(word(content)))
             case "column":
                 return self._column(content)
+            case "expression":
+                return _expression(content)
             case "list" | "tuple":
-                entries = [self.read(each) for each in group(content)]
+                entries = [self._read(each) for each in group(content)]
                 return entries if kind == "list" else tuple(entries)
             case "map":
                 pairs = [group(pair, 2) for pair in group(content)]
-                return {printable(word(key)): self.read(each) for key, each in pairs}
+                return {printable(word(key)): self._read(each) for key, each in pairs}
         if kind in MADE:
             return _made(MADE[kind], self._tagged("map", content))
         raise Malformed(f"a value of the kind {printable(kind, 40)}")
@@ -160,6 +171,13 @@ class Reader:
         column = np.frombuffer(part, dtype.str if kind != "|b1" else np.uint8)
         column = column != 0 if kind == "|b1" else column
         return column if axes else column[0]
+
+
+def _expression(content: Any) -> Expression:
+    try:
+        return put_together(content)
+    except ValueError as error:
+        raise Malformed(str(error)) from None
 
 
 def _made(kind: type[Any], given: dict[str, Any]) -> Any:

@@ -19,12 +19,13 @@ from types import FrameType
 from typing import Any
 
 from tuner.belonging import end_with
-from tuner.calling import Broken, Home, Late, called
+from tuner.calling import Broken, Late, called
 from tuner.errors import UsageError
 from tuner.hosting import declared, plain
 from tuner.hosting.link import Closed, Link
 from tuner.layers import ConvLayer
 from tuner.loading import load_here
+from tuner.sizes import told
 from tuner.templates import DeviceLimits, KernelTemplate
 from tuner.values import Values
 
@@ -100,7 +101,7 @@ def _serve(about: About, link: Link) -> None:
         except Closed:
             return
         blobs: list[bytes] = []
-        answer_now = _answer(template.home, functions, question, alarm, blobs)
+        answer_now = _answer(template, functions, question, alarm, blobs)
         _reply(link, answer_now, blobs)
 
 
@@ -154,13 +155,14 @@ class Alarm:
 
 
 def _answer(
-    home: Home | None, functions: declared.Functions, question: Question, alarm: Alarm, blobs: list[bytes]
+    template: KernelTemplate, functions: declared.Functions, question: Question, alarm: Alarm, blobs: list[bytes]
 ) -> Answer:
+    home = template.home
     try:
         with alarm.within(question.seconds):
             if question.function < 0:
                 return {"value": home.text if home else ""}
-            return _called(home, functions[question.function], question, blobs)
+            return _called(template, functions[question.function], question, blobs)
     except Broken as error:
         missed = sorted(question.origin.missed) if question.origin else []
         kind = "arithmetic" if error.divides else error.kind.__name__
@@ -170,12 +172,13 @@ def _answer(
         return {"broken": [name, f"its answer cannot be read: {type(error).__name__}", "Exception"], "missed": []}
 
 
-def _called(home: Home | None, function: Callable[..., Any], question: Question, blobs: list[bytes]) -> Answer:
+def _called(template: KernelTemplate, function: Callable[..., Any], question: Question, blobs: list[bytes]) -> Answer:
     origin = question.origin
     count = len(origin.rows) if origin else 0
     values = origin.values() if origin else Values(question.given)
     with _numpy_errors(question.errors):
-        value = called(home, function, values, *question.more)
+        call = (told, function) if function is template.sizes else (function,)
+        value = called(template.home, *call, values, *question.more)
         packed = plain.packed(value, count, blobs)
     return {"value": packed, "missed": sorted(origin.missed) if origin else []}
 
