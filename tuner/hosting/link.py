@@ -38,8 +38,8 @@ class Link:
             Closed: Nobody is there to read it.
             TimeoutError: Nobody reads it.
         """
-        self._socket.settimeout(seconds)
         try:
+            self._socket.settimeout(seconds)
             self._socket.sendall(_LENGTHS.pack(len(text), sum(map(len, blobs))) + text)
             for blob in blobs:
                 self._socket.sendall(blob)
@@ -82,6 +82,8 @@ class Link:
 
     def _wait(self, end: float) -> None:
         """Wait until something can be read."""
+        if self._socket.fileno() < 0:
+            raise Closed
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         if self._other:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -78,6 +79,8 @@ def serve(about: About, end: socket.socket, voice: Connection) -> None:
     try:
         _settle(about, voice)
         _serve(about, Link(end))
+    except Closed:  # by the template itself
+        os._exit(1)
     except BaseException:  # the process is killed before anybody else would show it
         traceback.print_exc()
         os._exit(1)
@@ -128,6 +131,9 @@ def _settle(about: About, voice: Connection) -> None:
     sys.stdout, sys.stderr = (
         os.fdopen(kept, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False) for kept in (1, 2)
     )
+    if (tracker := resource_tracker.getfd()) is not None:  # the program's; whoever needs one here gets another
+        os.close(tracker)
+        resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
     os.chdir(about.folder)
 
 
@@ -169,7 +175,7 @@ def _answer(
         return {"broken": [error.where, error.why, kind], "missed": missed}
     except BaseException as error:  # while the answer was made ready, of what is the template's own
         name = home.path.name if home else ""
-        return {"broken": [name, f"its answer cannot be read: {type(error).__name__}", "Exception"], "missed": []}
+        return {"broken": [name, f"{type(error).__name__} while it answers", "Exception"], "missed": []}
 
 
 def _called(template: KernelTemplate, function: Callable[..., Any], question: Question, blobs: list[bytes]) -> Answer:
