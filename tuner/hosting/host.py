@@ -23,7 +23,7 @@ from tuner.hosting.link import Closed, Link
 from tuner.hosting.plain import Malformed, Reader, group, parsed, printable, word
 from tuner.hosting.server import About, Question, serve
 from tuner.hosting.voice import Voice
-from tuner.spawning import OUTSIDE, WITHOUT_MAIN, ctrl_c_blocked
+from tuner.spawning import OUTSIDE, WITHOUT_MAIN, check_python, ctrl_c_blocked
 from tuner.templates import KernelTemplate, Parameter
 from tuner.values import Values, mapping_of
 
@@ -237,6 +237,7 @@ class Host:
         try:
             answer, _ = self._exchange(b"", (MOST_TEXT, 0), self._about.seconds)
         except _Lost as error:
+            check_python()
             raise UsageError(f"template {path}: {error}") from None
         if "refused" in answer:
             self.close()
