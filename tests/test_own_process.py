@@ -23,7 +23,7 @@ from pocl_harness import CPU_LIMITS
 from tuner.arithmetic import smaller, up
 from tuner.errors import Infeasible, UsageError
 from tuner.expressions import BATCH
-from tuner.hosting import host
+from tuner.hosting import host, process
 from tuner.hosting.plain import Malformed, Odd, Reader, packed, parsed
 from tuner.layers import find_layer
 from tuner.loading import load_template
@@ -57,7 +57,7 @@ def short(monkeypatch):
     """Little time for a template, so that what hangs is seen soon; it need not answer quickly to be good."""
     monkeypatch.setattr(host, "CALL_SECONDS", 0.5)
     monkeypatch.setattr(host, "LATER_SECONDS", 0.2)
-    monkeypatch.setattr(host, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.5)
 
 
 def launches(template: KernelTemplate) -> tuple[Launch, str]:
@@ -220,19 +220,19 @@ def test_its_process_and_what_it_started_end_with_the_template(tmp_path):
         tmp_path, (TOP, start + TOP), (BODY, f"    return Launch(grid=(CHILD.pid, 1, 1), block=(1, 1, 1))\n{BODY}")
     )
     child = template.launch_of(template.configuration({}), LAYER).grid[0]
-    process = next(each for each in active_children() if each.name == "template mine")
+    running = next(each for each in active_children() if each.name == "template mine")
     assert psutil.pid_exists(child)
     del template
     gc.collect()
-    assert not process.is_alive()
+    assert not running.is_alive()
     ended(child)
 
 
-def ended(process: int) -> None:
+def ended(number: int) -> None:
     """Wait until a process is gone, or only its entry is left for whoever adopted it."""
     deadline = time.monotonic() + 60
     with contextlib.suppress(psutil.NoSuchProcess):
-        while psutil.Process(process).status() != psutil.STATUS_ZOMBIE:
+        while psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
             assert time.monotonic() < deadline, "it outlived its template"
             time.sleep(0.01)
 
@@ -240,9 +240,9 @@ def ended(process: int) -> None:
 def test_process_that_is_killed_from_outside_is_asked_again(tmp_path):
     template = own(tmp_path)
     template.launch_of(template.configuration({}), LAYER)
-    process = next(each for each in active_children() if each.name == "template mine")
-    process.kill()
-    process.join()
+    running = next(each for each in active_children() if each.name == "template mine")
+    running.kill()
+    running.join()
     assert template.launch_of(template.configuration({"UNROLL": 5}), LAYER).block == (16, 1, 1)
 
 
@@ -283,11 +283,11 @@ def test_interrupt_while_a_template_hangs_ends_it(tmp_path, how):
         timeout=300,
         check=False,
     )
-    process, *rest = done.stdout.splitlines()
+    number, *rest = done.stdout.splitlines()
     assert done.stderr == ""
     assert rest == (["(16, 1, 1)"] if how == "SIGINT" else [])
     assert done.returncode == (0 if how == "SIGINT" else -signal.SIGKILL)
-    ended(int(process))
+    ended(int(number))
 
 
 def test_output_without_end_is_cut(tmp_path, capsys):

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import socket
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Final
 
 from tuner.calling import LONGEST, Broken, Elsewhere, Home
-from tuner.errors import TunerError, UsageError
+from tuner.errors import UsageError
 from tuner.hosting import declared
-from tuner.hosting.link import Closed, Link
-from tuner.hosting.plain import Malformed, Reader, group, parsed, printable, word
-from tuner.hosting.server import About, Question, serve
-from tuner.hosting.voice import Voice
-from tuner.spawning import OUTSIDE, WITHOUT_MAIN, check_python, ctrl_c_blocked
+from tuner.hosting.plain import Malformed, Reader, group, printable, word
+from tuner.hosting.process import Lost, Running, start
+from tuner.hosting.server import About, Question
+from tuner.spawning import check_python
 from tuner.templates import KernelTemplate, Parameter
 from tuner.values import Values, mapping_of
 
 LOAD_SECONDS: float = 60.0
 CALL_SECONDS: float = 10.0
 LATER_SECONDS: float = 1.0  # where the function took too long before
-GRACE_SECONDS: float = 2.0  # for the process to say itself what took too long
 ROWS_PER_SECOND: Final = 10_000
 MOST_LATE: Final = 3  # of a function that never answered
 MOST_KILLED: Final = 3
@@ -43,19 +34,6 @@ KINDS: Final[dict[str, type[BaseException]]] = {
     "ValueError": ValueError,
     "TypeError": TypeError,
 }
-
-
-class _Lost(Exception):
-    """The process had to be given up.
-
-    Attributes:
-        outside: Something outside may have killed it.
-        late: It took too long.
-    """
-
-    def __init__(self, why: str, *, outside: bool = False, late: bool = False) -> None:
-        super().__init__(why)
-        self.outside, self.late = outside, late
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +61,6 @@ class _Far(Elsewhere):
         return self._host.call(self._number, self.line, *arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    process: BaseProcess
-    link: Link
-    voice: Voice
-    end: Finalize
-
-
 class Host:
     """Asks a template's process, and starts another when it is gone. A configuration is asked of once.
 
@@ -101,7 +71,7 @@ class Host:
     def __init__(self, path: Path) -> None:
         self._about = About(path=path, folder=os.getcwd(), keeper=os.getpid(), seconds=LOAD_SECONDS)
         self._lock = threading.RLock()
-        self._running: _Running | None = None
+        self._running: Running | None = None
         self._known: tuple[Any, Any] | None = None
         self._parameters: tuple[Parameter, ...] = ()
         self._kept: dict[Any, Any] = {}
@@ -137,7 +107,7 @@ class Host:
         try:
             answer, _ = self._asked(question)
             return word(answer.get("value"), MOST_TEXT)
-        except (_Lost, Malformed) as error:
+        except (Lost, Malformed) as error:
             raise UsageError(f"template {self._about.path}: its Python cannot be read: {error}") from None
 
     def call(self, number: int, line: str, values: Any, *more: Any) -> Any:
@@ -197,7 +167,7 @@ class Host:
                 why = " ".join(printable(why, MOST_WHY).split())
                 raise Broken(printable(where, LONGEST), why, KINDS.get(kind, Exception))
             value = Reader(count, blob).read(answer.get("value"))
-        except _Lost as error:
+        except Lost as error:
             self._late[number] = late + error.late
             raise Broken(line, str(error), Exception) from None
         except Malformed as error:
@@ -212,7 +182,7 @@ class Host:
         """Return the answer to a question; who was killed from outside is asked again.
 
         Raises:
-            _Lost: There is none.
+            Lost: There is none.
         """
         most = MOST_TEXT if question.function < 0 else (1 << 20) + 64 * count, 8 * (count + 1) * MOST_COLUMNS
         for tries in range(MOST_KILLED):
@@ -221,7 +191,7 @@ class Host:
                     self._loaded()
                 try:
                     return self._exchange(pickle.dumps(question), most, question.seconds)
-                except _Lost as error:
+                except Lost as error:
                     if not error.outside or tries == MOST_KILLED - 1:
                         raise
         raise AssertionError
@@ -233,10 +203,11 @@ class Host:
             UsageError: It does not load, or declares something else than it did.
         """
         path = self._about.path
-        self._start()
+        self._about = replace(self._about, keeper=os.getpid())
+        self._running = start(self._about, self)
         try:
             answer, _ = self._exchange(b"", (MOST_TEXT, 0), self._about.seconds)
-        except _Lost as error:
+        except Lost as error:
             check_python()
             raise UsageError(f"template {path}: {error}") from None
         if "refused" in answer:
@@ -249,58 +220,17 @@ class Host:
         return found
 
     def _exchange(self, text: bytes, most: tuple[int, int], seconds: float) -> tuple[dict[str, Any], bytes]:
-        """Send what there is to send, and return the answer.
+        """Return the answer of the process that runs.
 
         Raises:
-            _Lost: There is none, and the process was given up.
+            Lost: There is none, and the process was given up.
         """
-        running = self._running
-        assert running is not None
+        assert self._running is not None
         try:
-            if text:
-                running.link.send(text, seconds=seconds + GRACE_SECONDS)
-            read, blob = running.link.receive(most, seconds + GRACE_SECONDS)
-            running.voice.hear_out()
-            answer = parsed(read)
-            if not isinstance(answer, dict):
-                raise Malformed("no answer")
-        except TimeoutError:
-            self.close()
-            raise _Lost(f"it takes longer than {seconds:g} s", late=True) from None
-        except Malformed as error:
-            self.close()
-            raise _Lost(f"its answer is no plain data: {error}") from None
-        except Closed:
-            lost = _lost(running)
-            self.close()
-            raise lost from None
-        except BaseException:  # Ctrl-C: what it would still answer is not to be taken for another answer
+            return self._running.answer(text, most, seconds)
+        except BaseException:  # also Ctrl-C: what it would still answer is not to be taken for another answer
             self.close()
             raise
-        return answer, blob
-
-    def _start(self) -> None:
-        self._about = replace(self._about, keeper=os.getpid())
-        ours, theirs = socket.socketpair()
-        name = f"template {self._about.path.stem}"
-        reader, writer = Pipe(duplex=False)
-        process = WITHOUT_MAIN.Process(target=serve, args=(self._about, theirs, writer), name=name, daemon=True)
-        try:
-            with ctrl_c_blocked():
-                process.start()
-                end = Finalize(self, _end, (process, ours, reader), exitpriority=10)
-        except OSError as error:
-            ours.close()
-            reader.close()
-            raise TunerError(
-                f"template {self._about.path}: no process can be started for it ({error.strerror or error}); it takes "
-                "free memory, and processes and open files within ulimit -u and -n"
-            ) from None
-        finally:
-            theirs.close()
-            writer.close()
-        voice = Voice(reader.fileno(), self._about.path.name)
-        self._running = _Running(process, Link(ours, (reader.fileno(), voice.hear)), voice, end)
 
     def close(self) -> None:
         """End the process; the next question starts another."""
@@ -328,27 +258,3 @@ def _numpy_errors() -> dict[str, str]:
     import numpy as np
 
     return {kind: how for kind, how in np.geterr().items() if how in ("ignore", "raise", "warn")}
-
-
-def _lost(running: _Running) -> _Lost:
-    """Say how a process ended that answers no more."""
-    running.process.join(1.0)
-    running.voice.hear_out()
-    code = running.process.exitcode
-    if code is None:
-        return _Lost("it closes the connection of its process")
-    if code >= 0:
-        return _Lost(f"it ends its process (exit code {code}); a template only declares")
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    return _Lost(f"its process is killed by {name}", outside=code in OUTSIDE)
-
-
-def _end(process: BaseProcess, ours: socket.socket, reader: Connection) -> None:
-    """Kill a process and all it started."""
-    assert process.pid is not None
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.join(5.0)
-    ours.close()
-    reader.close()
