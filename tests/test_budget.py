@@ -156,6 +156,6 @@ def test_trial_that_the_end_of_the_time_cuts_short_is_not_judged(tmp_path: Path)
 def test_last_line_says_that_the_time_ended_before_the_search(tmp_path: Path) -> None:
     report = run(tmp_path, faulty("none"), seconds=0.01)
     assert report.progress.done == 0
-    assert ending(report)[-1] == "the 0.01 s are up before the search began; the same command goes on"
+    assert ending(report)[-1] == "the 0.01 s were up before the search began; run the same command to continue"
     report.progress.done = 3
-    assert ending(report)[-1] == "the 0.01 s are up before the search was over; the same command goes on"
+    assert ending(report)[-1] == "the 0.01 s were up before the search ended; run the same command to continue"

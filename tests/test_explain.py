@@ -106,7 +106,7 @@ def test_too_few_trials_are_one_line(capsys, stored):
 def test_show_explains_in_text_and_json(capsys, stored):
     code, out, err = tune(capsys, "show", "conv2", "--explain", "--storage", stored)
     assert code == 0, err
-    assert f"what matters, by {len(RESULTS)} trials of toy" in out
+    assert f"what matters, from {len(RESULTS)} trials of toy" in out
     assert "predicted ms" in out
     assert max(len(line) for line in out.split("what matters")[1].splitlines()) <= 80
     code, out, _ = tune(capsys, "show", "conv2", "--explain", "--json", "--storage", stored)
@@ -130,8 +130,8 @@ def test_run_explains_and_writes_the_note(capsys, tmp_path, monkeypatch):
     assert "nothing explained: study" in err
     code, out, _ = tune(capsys, *given, "--trials", "12", "--only", "UNROLL=1")
     assert code == 0
-    assert "what matters, by " in out
+    assert "what matters, from " in out
     with Store.open("sqlite:///studies/tuner.db") as store:
         note = store.find_study("C2H12W11M3K3").read_note()
     assert note.startswith("# C2H12W11M3K3")
-    assert "## What matters, by " in note
+    assert "## What matters, from " in note

@@ -173,9 +173,9 @@ def test_report_says_what_was_dropped_and_how_often_wrongly():
     winner = result_of(space_first(), 2.0)
     seen = Foreseen(dropped={SPILLS: 12, IDLE: 3}, errors=[-4.0, 2.0, 30.0], warps_right=2, tried=4, wrong=1, fastest=3)
     errors, dropped = foreseen_lines(seen, winner)
-    assert "predicted for 3: to 4 in half" in errors
+    assert "register prediction, 3 kernels: median error 4, 90th percentile " in errors
     assert "right in 67%" in errors
-    assert "12 that would spill, 3 with under 4 warps; 4 such compiled all the same, 1 wrongly" in dropped
+    assert "12 that would spill, 3 with under 4 warps; 4 compiled anyway as an audit, 1 mispredicted" in dropped
     assert "fastest 1.50x the best" in dropped
     plain = foreseen_json(seen, winner)
     assert plain["dropped"] == {"spills": 12, "idle": 3}

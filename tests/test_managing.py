@@ -72,7 +72,7 @@ def test_list_has_what_tells_studies_apart_within_80_columns(capsys, here):
 def test_renamed_study_has_its_new_name_everywhere_and_goes_on(capsys, here):
     code, out, err = tune(capsys, "rename", "conv2", "my  best")
     assert (code, err) == (0, "")
-    assert out.endswith(" is called my best now\n")
+    assert out.endswith(" to my best\n")
     assert tune(capsys, "best", "my best")[0] == 0
     assert tune(capsys, "best", toy_key().digest[:6])[0] == 0
     with Store.open() as store:
@@ -114,7 +114,7 @@ def test_deleted_study_takes_all_its_rows_with_it(capsys, here):
 def test_delete_asks_and_without_a_terminal_says_so(capsys, here):
     code, _, err = tune(capsys, "delete", "sp18/conv2")
     assert (code, err.count("\n")) == (2, 1)
-    assert "nobody is here to be asked; add --yes" in err
+    assert "there is no terminal to ask on; add --yes" in err
     with Store.open() as store:
         assert len(store.studies()) == 2
 

@@ -137,8 +137,8 @@ def test_run_stops_early_and_says_why(tmp_path, monkeypatch):
     report = run(tmp_path, faulty("none", threads=(8, 16, 32, 64)), stop_at=0.98)
     assert (report.reason, report.progress.done) == ("floor", 2)
     line = floor_line(report.progress, report.winner)
-    assert "of its floor" in line
-    assert "set by memory" in line or "set by FMA" in line
+    assert "of its roofline bound" in line
+    assert "limited by memory" in line or "limited by FMA" in line
 
 
 def test_trials_of_a_store_of_version_one_are_read_and_added_to(tmp_path):

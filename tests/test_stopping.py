@@ -77,7 +77,7 @@ def test_search_that_has_found_the_best_of_a_plain_space_stops():
     assert stopped is not None
     assert FEWEST <= stopped <= 200
     assert stopping.stop is not None
-    assert f"of {stopped} trials gained nothing above 1.0%, and a model of them expects 0." in stopping.stop.why
+    assert f"of {stopped} trials gained no more than 1.0%, and a model of them expects 0." in stopping.stop.why
 
 
 def test_search_that_still_improves_goes_on():
@@ -124,7 +124,7 @@ def test_best_at_the_floor_stops_at_once_and_says_so():
     assert stopping.ask(state, {}) == "floor"
     left, why = stopping.lines({"one": result(0, 1e-3)})
     assert left == "left unexplored: 383 of 384 toy, 6 of 6 other"
-    assert "the search is over: the best is within 1% of the device's floor" in why
+    assert "the search is over: the best is within 1% of the device's roofline" in why
 
 
 def test_nothing_stops_a_search_that_has_a_budget_of_its_own():
@@ -167,14 +167,14 @@ def test_finished_search_ends_at_once_when_asked_again_until_it_is_told_to_go_on
         code, out, err = tune(capsys, *asked)
     assert code == 0, err
     assert "3 new trials of " in out
-    why = "the last half of 3 trials gained nothing above 1.0%, and a model of them expects 0.0% of the next"
+    why = "the last half of 3 trials gained no more than 1.0%, and a model of them expects 0.0% from the next"
     assert why in words(out)
     winner = next(line for line in out.splitlines() if line.startswith("direct: "))
     code, out, err = tune(capsys, *asked)
     assert code == 0, err
     assert "0 new trials of " in out
     assert winner in out
-    assert words(out).endswith(f"{why} to go on all the same, add --stop off or --trials N to the command")
+    assert words(out).endswith(f"{why} to continue anyway, add --stop off or --trials N to the command")
     assert "1 new trial of " in tune(capsys, *asked, "--trials", "1")[1]
 
 

@@ -300,7 +300,7 @@ def test_auto_leaves_plain_samplers_and_unlike_templates_alone(store):
         ("fa17/conv1", "its templates are other, this run's toy; name a study of one of these, or off"),
         ("fa18/conv2", "5 of its 5 results are of configurations here; at least 10 are needed"),
         ("fa19/conv2", "it has no results yet; tune it first, or name another, or off"),
-        ("sp18/conv2 cpu B10", "goes on with that very study"),
+        ("sp18/conv2 cpu B10", "continues that very study"),
         ("conv9", "did you mean"),
         ("", "there are: "),
     ],

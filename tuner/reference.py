@@ -126,7 +126,7 @@ def compare(y: Floats, y_ref: Floats, atol: float) -> Comparison:
     for block in _blocks(len(y), 8 * math.prod(y.shape[1:])):
         want = y_ref[block].astype(np.float64)
         if not np.isfinite(want).all():
-            raise TunerError(f"the reference is not finite in images {block.start} to {block.stop - 1}; mend x or w")
+            raise TunerError(f"the reference is not finite in images {block.start} to {block.stop - 1}; correct x or w")
         low, high = min(low, float(want.min())), max(high, float(want.max()))
         error = np.nan_to_num(np.abs(y[block] - want), nan=math.inf, posinf=math.inf)
         worst = max(worst, float(error.max()))

@@ -28,7 +28,7 @@ def no_winner(handle: StudyHandle) -> str:
     if tried and not counts.get(OK):
         failed = "its one trial" if tried == 1 else f"all {tried:,} trials"
         return f"no verified winner: {failed} failed; {handle.command('show', '--failures')} says why"
-    return f"no verified winner yet; {command_of(handle)} goes on and settles it"
+    return f"no verified winner yet; {command_of(handle)} continues and finds it"
 
 
 def command_of(handle: StudyHandle) -> str:

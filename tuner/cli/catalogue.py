@@ -35,7 +35,8 @@ def layers(as_json: bool) -> None:
         for each in LAYERS.values()
     ]
     table("layers at B=10,000", ("name", "C", "input", "M", "K", "output", "GFLOP", "least MB"), rows, left=("name",))
-    echo("\nconv1 and conv2 mean sp18's. A shape of your own: --layer C=8,H=32,W=48,M=32,K=3")
+    echo("\nfa17: ECE 408 (UIUC), Fall 2017; sp: Spring. conv1 and conv2 mean sp18's.")
+    echo("A shape of your own: C=8,H=32,W=48,M=32,K=3")
 
 
 @click.command(short_help="The kernel templates, their parameters and choices.")

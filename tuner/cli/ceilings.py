@@ -40,7 +40,7 @@ def show_ceilings(device: str, again: bool, as_json: bool) -> None:
         ("tensor cores, FP16", rate(machine.peak_fp16, "FLOP/s")),
     ):
         echo(f"    {name:<26} {value:>16}")
-    echo("tensor cores by mma.sync or wgmma, FP32 sums; - where there are none. --again measures them anew.")
+    echo("tensor cores by mma.sync or wgmma, FP32 sums; - where there are none. --again measures again.")
 
 
 def _again(spec: BenchSpec) -> Environment:

@@ -1,4 +1,4 @@
-"""``tune compare``: our best against cuDNN, the baselines and the floor."""
+"""``tune compare``: our best against cuDNN, the baselines and the roofline bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXPLAINED = (
 )
 
 
-@click.command(short_help="The winner against cuDNN, the baselines and the floor.")
+@click.command(short_help="The winner against cuDNN, the baselines and the roofline.")
 @naming.study()
 @options.device
 @click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run, or the study's.")
@@ -33,7 +33,7 @@ EXPLAINED = (
 @options.data
 @options.as_json
 def compare(**given: Any) -> None:
-    """Compare a layer's best configuration with cuDNN, the naive and the 2017 final kernel, and the floor.
+    """Compare a layer's best configuration with cuDNN, the naive and the 2017 final kernel, and the roofline.
 
     STUDY is a study as `tune show` names it, or a layer: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3.
 
@@ -167,7 +167,7 @@ def _bars(done: Comparison) -> list[Bar]:
     from tuner.cli.text import milliseconds
 
     bars = [
-        Bar(label=f"floor ({each.wall})", value=each.seconds, text=f"{milliseconds(each.seconds)} ms", kind="floor")
+        Bar(label=f"roofline ({each.wall})", value=each.seconds, text=f"{milliseconds(each.seconds)} ms", kind="floor")
         for each in dict.fromkeys((done.roof, done.own_roof))
         if each
     ]

@@ -6,14 +6,14 @@ from tuner.cli.text import plural
 from tuner.tuning import Progress, Report
 
 WHY = {
-    "trials": "all trials asked for are done; the same command goes on",
-    "floor": "the best is as near the floor as was asked for",
+    "trials": "all trials asked for are done; run the same command to continue",
+    "floor": "the best has reached the share of the roofline bound that --stop-at asks for",
     "exhausted": "space exhausted: every valid configuration has been tried",
-    "storage": "the store takes no more: what is above and not in it is lost, the same command finds it again",
-    "interrupted": "interrupted: everything finished is in the store, run the same command to go on",
+    "storage": "the store takes no more: what it lacks of the above is lost, the same command finds it again",
+    "interrupted": "interrupted: finished trials are stored; run the same command to continue",
 }
 NOTHING_CONFIRMED = "no winner yet: nothing was confirmed"
-GO_ON = "to go on all the same, add --stop off or --trials N to the command"
+GO_ON = "to continue anyway, add --stop off or --trials N to the command"
 
 
 def counted(progress: Progress) -> str:
@@ -36,8 +36,8 @@ def _why(report: Report) -> str:
     if report.reason != "time":
         return WHY[report.reason]
     seconds = report.progress.seconds or report.progress.elapsed
-    when = "was over" if report.progress.done else "began"
-    return f"the {seconds:.3g} s are up before the search {when}; the same command goes on"
+    when = "ended" if report.progress.done else "began"
+    return f"the {seconds:.3g} s were up before the search {when}; run the same command to continue"
 
 
 def _nothing(report: Report) -> str:

@@ -15,7 +15,7 @@ COLUMNS = ("parameter", "importance", "fastest", "else", "slower")
 
 def print_explanation(explained: Explanation) -> None:
     """Print the influences and the plot, 80 columns wide."""
-    title = f"what matters, by {explained.trials:,} trials of {explained.template}"
+    title = f"what matters, from {explained.trials:,} trials of {explained.template}"
     table(title, COLUMNS, [_cells(each) for each in explained.influences], left=("parameter", "fastest", "else"))
     echo(f"\n{_accuracy(explained)}\n{scatter(explained, width())}\n")
 
@@ -46,7 +46,7 @@ def explanation_markdown(explained: Explanation) -> str:
     rows = [f"| {' | '.join(_cells(each))} |" for each in explained.influences]
     return "\n".join(
         (
-            f"## What matters, by {explained.trials:,} trials of {explained.template}",
+            f"## What matters, from {explained.trials:,} trials of {explained.template}",
             "",
             "| parameter | importance | in the fastest | in the fastest with another | which is slower by |",
             "|---|---|---|---|---|",

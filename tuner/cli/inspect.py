@@ -14,13 +14,13 @@ from tuner.errors import UsageError
 FOUND = 25  # the column where doctor says what it found
 
 
-@click.command(short_help="Devices and tools here, what is missing, and the remedy.")
+@click.command(short_help="Devices and tools found, what is missing, and the remedy.")
 @click.option("--ceilings", is_flag=True, help="Measure the device's memory and arithmetic peaks once; then show them.")
-@click.option("--again", is_flag=True, help="With --ceilings: measure them anew.")
+@click.option("--again", is_flag=True, help="With --ceilings: measure them again.")
 @options.device
 @options.as_json
 def doctor(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
-    """Report devices, toolkit, driver and versions, what is missing, and the line that mends it."""
+    """Report devices, toolkit, driver and versions, what is missing, and the command that fixes it."""
     from tuner.cli.text import echo_wrapped, print_json
     from tuner.doctor import examine
 

@@ -70,7 +70,7 @@ def _markdown(handles: list[StudyHandle]) -> list[str]:
     from tuner.tuning.progress import stored_progress
 
     lines = [
-        "| layer | device | B | naive ms | best ms | +- | vs naive | GFLOP/s | floor | template | trials |",
+        "| layer | device | B | naive ms | best ms | +- | vs naive | GFLOP/s | roofline | template | trials |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for handle in sorted(handles, key=lambda each: each.name):

@@ -28,7 +28,7 @@ BAR = 24  # columns
 
 
 def headline(progress: Progress) -> str:
-    """Return the best so far in one line: time, speed-up over naive, GFLOP/s, share of the floor."""
+    """Return the best so far in one line: time, speed-up over naive, GFLOP/s, share of the roofline."""
     best = progress.best
     if best is None:
         return "no verified trial yet"
@@ -37,7 +37,7 @@ def headline(progress: Progress) -> str:
         f"best {milliseconds(best.seconds)} ms",
         f"{times(progress.naive / best.seconds)} naive" if progress.naive else "",
         f"{gigaflops(progress.layer.flop, best.seconds)} GFLOP/s",
-        f"{percent(share)} of the floor" if share is not None else "",
+        f"{percent(share)} of the roofline" if share is not None else "",
     )
     return ", ".join(filter(None, parts))
 

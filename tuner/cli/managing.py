@@ -17,13 +17,13 @@ from tuner.errors import UsageError
 @click.argument("name", metavar="NEW")
 @options.storage
 def rename(study: str, name: str, storage: str) -> None:
-    """Give a study another name; its identity stays: the same `tune run` goes on with it."""
+    """Give a study another name; its identity stays: the same `tune run` continues it."""
     from tuner.storage import Store
     from tuner.storage.moving import rename as rename_study
 
     with Store.open(storage, create=False) as store:
         old, new = rename_study(store, study, name)
-    echo(f"{old} is called {new} now")
+    echo(f"renamed {old} to {new}")
 
 
 @click.command(short_help="Delete a study with its trials.")
@@ -49,18 +49,18 @@ def delete(study: str, yes: bool, storage: str) -> None:
 
 def _agreed(name: str, trials: int) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError(f"delete: '{name}' has {trials:,} trials, and nobody is here to be asked; add --yes")
+        raise UsageError(f"delete: '{name}' has {trials:,} trials, and there is no terminal to ask on; add --yes")
     return click.confirm(folded(f"delete {name} with its {trials:,} trials for good?", width()))
 
 
-@click.command(short_help="Take in the studies of another store.")
+@click.command(short_help="Copy another store's studies into this one.")
 @click.argument("other", metavar="OTHER.db", type=click.Path())
 @options.storage
 def merge(other: str, storage: str) -> None:
     """Copy the studies of another store into this one.
 
-    Studies of the same identity become one: configurations that are only there are added, those that are here already
-    stay as they are, so nothing is there twice. The other store is only read.
+    Studies of the same identity become one: new configurations are added and those already here stay as they are. The
+    other store is only read.
     """
     from tuner.cli.text import echo_wrapped, plural
     from tuner.storage import Store

@@ -30,8 +30,8 @@ def study(*, required: bool = True, metavar: str = "STUDY") -> Callable[[Functio
         def told(words: tuple[str, ...], by_study: str | None, by_layer: str | None, **given: Any) -> Any:
             return command(study=_one(_command(), words, (by_study, by_layer), required), **given)
 
-        by_layer = click.option("--layer", "by_layer", metavar="NAME", help="The same: the newest study of a layer.")
-        by_study = click.option("--study", "by_study", metavar="STUDY", help="The same, as an option.")
+        by_layer = click.option("--layer", "by_layer", metavar="NAME", help="The newest study of this layer.")
+        by_study = click.option("--study", "by_study", metavar="STUDY", help="The study, as an option.")
         argument = click.argument("words", nargs=-1, metavar=metavar, shell_complete=layers_and_studies)
         return argument(by_study(by_layer(told)))
 
@@ -74,7 +74,7 @@ def layer(command: Function) -> Function:
     def told(words: tuple[str, ...], by_layer: str | None, **given: Any) -> Any:
         return command(layer=_one(_command(), words, (by_layer,), required=True, kind="layer"), **given)
 
-    option = click.option("--layer", "by_layer", metavar="NAME|SIZES", help="The same, as an option.")
+    option = click.option("--layer", "by_layer", metavar="NAME|SIZES", help="The layer, as an option.")
     argument = click.argument("words", nargs=-1, metavar="LAYER", shell_complete=layers_and_studies)
     return argument(option(told))
 

@@ -54,7 +54,7 @@ precision = click.option(
     default="fp32",
     show_default=True,
     metavar="NAME",
-    help="What factors may be rounded to: fp32, tf32, fp16 or bf16; sums are FP32. Closer kernels compete too.",
+    help="What factors may be rounded to: fp32, tf32, fp16, bf16; sums are FP32. More precise kernels compete too.",
 )
 data = click.option(
     "--data", type=click.Path(path_type=Path), metavar="DIR", help="IDX files to use instead of the packaged images."
@@ -71,7 +71,7 @@ only = click.option(
     "--only",
     multiple=True,
     metavar="CHOICES",
-    help='Keep to some choices: "TILE_W=1,2,4 STAGING=plain", or template=NAME.',
+    help='Restrict to some choices: "TILE_W=1,2,4 STAGING=plain", or template=NAME.',
 )
 
 

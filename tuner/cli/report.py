@@ -17,9 +17,9 @@ from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 from tuner.tuning.finals import NOISY, noise_of
 from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
 
-UNSETTLED = "*: the winner; ?: reads as fast, but was not in the finals that chose it"
-NOT_SETTLED = "no verified winner yet; the same command goes on and settles it"
-COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "floor", "vs naive", "template")
+UNSETTLED = "*: winner; ?: measured as fast, but was not in the finals"
+NOT_SETTLED = "no verified winner yet; run the same command again to continue"
+COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "roofline", "vs naive", "template")
 
 
 def print_report(report: Report, asked: RunOptions) -> None:
@@ -100,7 +100,7 @@ def resources_line(used: Resources) -> str:
 
 
 def floor_line(progress: Progress, result: Result) -> str:
-    """Return a result's share of its floor and which wall it is at; nothing while the ceilings are not known."""
+    """Return a result's share of its roofline bound and what limits it; nothing while the ceilings are not known."""
     bound, machine = progress.roof_of(result), progress.environment
     if bound is None:
         return ""
@@ -108,8 +108,8 @@ def floor_line(progress: Progress, result: Result) -> str:
     if machine.peak_tf32 and machine.peak_fp16:
         peaks.append(f"tensor cores {rate(machine.peak_tf32, '')}/{rate(machine.peak_fp16, 'FLOP/s')} TF32/FP16")
     return (
-        f"{percent(progress.share_of_floor(result))} of its floor, {milliseconds(bound.seconds)} ms, set by "
-        f"{bound.wall} ({', '.join(peaks)})"
+        f"{percent(progress.share_of_floor(result))} of its roofline bound, {milliseconds(bound.seconds)} ms, limited "
+        f"by {bound.wall} ({', '.join(peaks)})"
     )
 
 
@@ -155,15 +155,15 @@ def foreseen_lines(seen: Foreseen, winner: Result | None) -> list[str]:
     lines = []
     if seen.errors:
         lines.append(
-            f"registers predicted for {len(seen.errors):,}: to {seen.median_error:.0f} in half of them, to "
-            f"{seen.error_of_90_percent:.0f} in 90%; resident warps right in {seen.warps_right / len(seen.errors):.0%}"
+            f"register prediction, {plural(len(seen.errors), 'kernel')}: median error {seen.median_error:.0f}, "
+            f"90th percentile {seen.error_of_90_percent:.0f}; warps right in {seen.warps_right / len(seen.errors):.0%}"
         )
     if any(seen.dropped.values()) or seen.tried:
-        tried = f"; {seen.tried} such compiled all the same, {seen.wrong} wrongly called so" if seen.tried else ""
+        tried = f"; {seen.tried} compiled anyway as an audit, {seen.wrong} mispredicted" if seen.tried else ""
         if winner and seen.fastest < float("inf"):
             tried += f", the fastest {seen.fastest / winner.seconds:.2f}x the best"
         lines.append(
-            f"dropped before compiling: {seen.dropped[SPILLS]:,} that would spill, {seen.dropped[IDLE]:,} with under "
+            f"skipped before compiling: {seen.dropped[SPILLS]:,} that would spill, {seen.dropped[IDLE]:,} with under "
             f"{LEAST_WARPS} warps{tried}"
         )
     return lines

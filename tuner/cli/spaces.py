@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
 @click.option("--trials", default=200, show_default=True, metavar="N", help="Evaluations of each search at most.")
 @click.option("--seeds", default=5, show_default=True, metavar="K", help="Searches of each space: seeds 0 to K-1.")
-@click.option("--batch", default=1, show_default=True, metavar="N", help="Proposals out at once.")
+@click.option("--batch", default=1, show_default=True, metavar="N", help="Proposals evaluated at once.")
 @click.option(
-    "--warm-start", "donor", type=click.Path(path_type=Path), metavar="SPACE", help="Begin with another one's results."
+    "--warm-start", "donor", type=click.Path(path_type=Path), metavar="SPACE", help="Start from another's results."
 )
-@click.option("--noise", is_flag=True, help="Tell the search times with the recorded noise; the truth is judged.")
+@click.option("--noise", is_flag=True, help="Give the search noisy times, as recorded; score the true ones.")
 @click.option("--compile-times", is_flag=True, help="Also print the seconds of compiling to within 1%.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves as .svg or .png.")
 @options.as_json

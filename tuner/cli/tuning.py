@@ -31,19 +31,19 @@ INTERRUPTED = 130
     "seconds",
     type=options.duration,
     metavar="60s",
-    help="End the whole command by then.",
+    help="End the whole command within this time.",
 )
-@click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its floor.")
-@click.option("--stop", metavar="auto|off", help="Stop at the floor, or when more trials gain too little.")
+@click.option("--stop-at", type=float, metavar="SHARE", help="Stop when the best reaches this share of its roofline.")
+@click.option("--stop", metavar="auto|off", help="Stop at the roofline, or when more trials gain too little.")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
 @click.option(
     "--warm-start",
     default="auto",
     show_default=True,
     metavar="auto|off|STUDY",
-    help="Begin with results of this layer elsewhere or of a sibling.",
+    help="Start from this layer's results elsewhere, or a sibling's.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds propose equal configurations.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed proposes the same configurations.")
 @options.storage
 @options.data
 @click.option("--jobs", type=int, metavar="N", help="Compiling processes; all cores by default.")
@@ -56,10 +56,10 @@ INTERRUPTED = 130
 def run(**given: Any) -> int:
     """Tune a layer: search, check, time, and name the fastest correct configuration.
 
-    LAYER is conv2, fa18/conv2 or any that `tune layers` lists, sizes: C=8,H=32,W=48,M=32,K=3, or a study to go on with.
+    LAYER is conv2, fa18/conv2 or any that `tune layers` lists, sizes: C=8,H=32,W=48,M=32,K=3, or a study to continue.
 
-    Without --trials and --time it stops by itself (--stop auto), after a minute and a half at most. Run
-    it again to go on, unless it said that the search is over: --stop off or --trials goes on then. Nothing is measured
+    Without --trials and --time it stops by itself (--stop auto), after a minute and a half at most. Run it
+    again to continue; once it has said that the search is over, --stop off or --trials N continues. Nothing is measured
     twice. Ctrl-C stops early and keeps everything.
     """
     started = time.monotonic()  # before the imports, which take a second or more

@@ -98,8 +98,8 @@ def verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) ->
         )
         return
     table(
-        "accuracy on the first images of the test split",
-        ("network", *(f"{count:,}" for count in COUNTS), "course"),
+        "accuracy on the first test images; ECE 408: as the course reported",
+        ("network", *(f"{count:,}" for count in COUNTS), "ECE 408"),
         [
             (
                 architecture.name,

@@ -26,7 +26,7 @@ class Plan:
 
     Attributes:
         seeds: How many: 0, 1, ...
-        batch: Proposals out at once.
+        batch: Proposals evaluated at once.
         noise: Tell each search times as it would have measured them; the truth is judged.
         donor: A recording whose results each search begins with.
 

@@ -59,7 +59,7 @@ def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -
 def _named(store: Store, key: StudyKey, space: Space, name: str) -> Donor:
     study = store.find_study(name)
     if study.key == key:
-        raise UsageError(f"--warm-start '{name}': this run goes on with that very study; name another one, or {OFF}")
+        raise UsageError(f"--warm-start '{name}': this run continues that very study; name another one, or {OFF}")
     ours, theirs = {part.template.name for part in space.parts}, study.key.templates
     if not ours & set(theirs):
         raise UsageError(

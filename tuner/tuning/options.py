@@ -67,7 +67,7 @@ class RunOptions:
         if not 0 <= self.seed <= MOST_SEED:
             raise UsageError(f"--seed {self.seed}: not a seed of every sampler; give 0 to {MOST_SEED}")
         if self.stop_at is not None and not 0 < self.stop_at <= 1:
-            raise UsageError(f"--stop-at {self.stop_at}: not a share of the floor; give more than 0 and at most 1")
+            raise UsageError(f"--stop-at {self.stop_at}: not a share of the roofline; give more than 0 and at most 1")
         if self.stop not in (AUTO, OFF):
             raise UsageError(f"--stop '{self.stop}' is unknown; there are: {AUTO}, {OFF}")
         for name, limit in (("--trial-timeout", self.trial_timeout), ("--compile-timeout", self.compile_timeout)):

@@ -30,7 +30,7 @@ def at_floor(options: RunOptions, progress: Progress) -> Stop | None:
     """Stop when the best is as fast as the device's ceilings allow, within the noise."""
     if not near_floor(replace(options, stop_at=1 - NOISE), progress):
         return None
-    return Stop("floor", f"the best is within {NOISE:.0%} of the device's floor; nothing can be clearly faster")
+    return Stop("floor", f"the best is within {NOISE:.0%} of the device's roofline; nothing can be clearly faster")
 
 
 def too_little(look: Look) -> Stop | None:
@@ -38,10 +38,10 @@ def too_little(look: Look) -> Stop | None:
     if not look.over:
         return None
     share = "two thirds" if look.long else "half"
-    past = f"the last {share} of {look.trials:,} trials gained nothing above {look.least:.1%}"
+    past = f"the last {share} of {look.trials:,} trials gained no more than {look.least:.1%}"
     if look.hopeless:
-        return Stop("gain", f"{past}, and a model of them expects {look.expected or 0:.1%} of the next")
-    return Stop("gain", f"{past}, though a model of them hoped for {look.expected or 0:.1%}")
+        return Stop("gain", f"{past}, and a model of them expects {look.expected or 0:.1%} from the next")
+    return Stop("gain", f"{past}, although a model of them expected {look.expected or 0:.1%}")
 
 
 class Stopping:
