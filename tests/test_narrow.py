@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import sys
 
@@ -16,17 +15,12 @@ from tuner.cli.text import table
 COMMANDS = sorted(cli.commands)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 @pytest.fixture(params=[60, 80, 120])
-def columns(request, monkeypatch):
+def columns(request, monkeypatch, capsys):
+    """Let what ``capsys`` captures pass for a terminal; pytest puts any other stream back before a test begins."""
     monkeypatch.setenv("COLUMNS", str(request.param))
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, Terminal())
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
     return request.param
 
 
@@ -77,7 +71,7 @@ def test_listing_fits(columns, command):
     assert [line for line in written(sys.stdout).splitlines() if len(line) > columns] == []
 
 
-def test_lines_fold_on_a_terminal_alone(columns, capsys):
+def test_lines_fold_on_a_terminal_alone(columns):
     line = "word " * 40
     echo(line)
     assert_whole(written(sys.stdout), columns, "word")
