@@ -10,31 +10,9 @@
 // Parameters
 //   VECTOR, VECTORS  channels in a vector, and vectors in a tile    TILE_W, TILE_H  pixels of a tile
 //   UNROLL           filter terms unrolled: a row, or all           IMAGES, ROWS    of a thread
-// Constraints: below, each with its reason.
+// Constraints, sizes and launch: in channel_vector.py.
 
-#include "layer_sizes.cuh"
-
-#define GROUP_M (VECTOR * VECTORS)
-#define GROUPS UP(LAYER_M, GROUP_M)
-#define BLOCK_ROWS (ROWS ? ROWS : H_OUT)
-#define STRIPS UP(W_OUT, TILE_W)
-#define ROW_TILES UP(BLOCK_ROWS, TILE_H)
-#define SUMS (TILE_H * TILE_W * VECTORS)
-#define REGISTERS (SUMS + VECTORS + 1)   // sums, a term's weights, a word of x
-#define W_WORDS (LAYER_C * FILTER * GROUP_M)
-
-REQUIRE(VECTOR <= NATIVE_WORDS, "the device's vectors are shorter");
-REQUIRE(TILE_W <= W_OUT && TILE_H <= BLOCK_ROWS, "the thread's tile is larger than the output");
-REQUIRE(ROWS < H_OUT, "this many rows are the whole image");
-REQUIRE(ROWS == 0 || IMAGES == 1, "a block owns bands of one image, or whole images");
-REQUIRE(6 * STRIPS * TILE_W <= 7 * W_OUT, "more than a seventh of the columns computed would be repeated");
-REQUIRE(6 * ROW_TILES * TILE_H * UP(H_OUT, BLOCK_ROWS) <= 7 * H_OUT,
-        "more than a seventh of the rows computed would be repeated");
-REQUIRE(GROUP_M == 4 || GROUPS * GROUP_M < 2 * LAYER_M, "half of the channels computed would hang over");
-REQUIRE(REGISTERS <= (NATIVE_WORDS >= 16 ? 32 : 16), "the thread's tile does not fit its vector registers");
-REQUIRE(W_WORDS * 4 <= MAX_SHARED_BYTES, "the group's weights do not fit shared memory");
-REQUIRE(UNROLL == UNROLL_ROW || LAYER_K > 1, "a 1x1 filter has nothing to unroll");
-REQUIRE((UNROLL == UNROLL_FILTER ? FILTER : LAYER_K) * SUMS <= 512, "the unrolled loops are longer than 512 terms");
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
 
 typedef JOINED(float, VECTOR) lanes;
 

@@ -4,58 +4,84 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import up
+from tuner.arithmetic import pick, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.templates import OPENCL, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+from tuner.sizes import Sizes, size
+from tuner.templates import (
+    OPENCL,
+    Baseline,
+    Constraint,
+    DeviceLimits,
+    Heuristic,
+    KernelTemplate,
+    Launch,
+    Parameter,
+    read_source,
+)
 
 MAX_TERMS = 512  # beyond some 700 PoCL unrolls in vain, and loses the sums
 WIDEST = 16  # words of a vector: with these a CPU has 32 registers, else 16
 
 
-class Tile:
-    """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
+class Tile(Sizes):
+    """The sizes that follow from one configuration (or columns of them)."""
 
-    def __init__(self, p: Any, layer: ConvLayer) -> None:
-        self.p = p
-        self.layer = layer
-
-    @property
+    @size
     def group_m(self) -> Any:
+        """output channels of a block"""
         return self.p.VECTOR * self.p.VECTORS
 
     @property
     def groups(self) -> Any:
         return up(self.layer.M, self.group_m)
 
-    @property
+    @size
     def block_rows(self) -> Any:
-        return self.p.ROWS + (self.p.ROWS == 0) * self.layer.H_out
+        """output rows of a block"""
+        return pick(self.p.ROWS == 0, self.layer.H_out, self.p.ROWS)
 
     @property
     def bands(self) -> Any:
         return up(self.layer.H_out, self.block_rows)
 
+    @size
+    def strips(self) -> Any:
+        """tiles side by side"""
+        return up(self.layer.W_out, self.p.TILE_W)
+
+    @size
+    def row_fours(self) -> Any:
+        """stores of 4 pixels in a row of a tile"""
+        return up(self.p.TILE_W, 4)
+
     @property
     def columns(self) -> Any:
         """Columns computed, repeated ones included."""
-        return up(self.layer.W_out, self.p.TILE_W) * self.p.TILE_W
+        return self.strips * self.p.TILE_W
 
     @property
     def rows(self) -> Any:
         """Rows computed, repeated ones included."""
         return up(self.block_rows, self.p.TILE_H) * self.p.TILE_H * self.bands
 
-    @property
+    @size
     def sums(self) -> Any:
+        """vectors of sums in a tile"""
         return self.p.TILE_H * self.p.TILE_W * self.p.VECTORS
 
     @property
     def registers(self) -> Any:
+        """Sums, a term's weights, a word of x."""
         return self.sums + self.p.VECTORS + 1
+
+    @size
+    def w_words(self) -> Any:
+        """of the group's filters, staged"""
+        return self.layer.reduction * self.group_m
 
     @property
     def shared_bytes(self) -> Any:
-        return FLOAT_BYTES * self.layer.reduction * self.group_m
+        return FLOAT_BYTES * self.w_words
 
     @property
     def waste(self) -> Any:
@@ -114,41 +140,44 @@ TEMPLATE = KernelTemplate(
             "the device's vectors are shorter",
         ),
         Constraint("tile", in_output, "the thread's tile is larger than the output"),
-        Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
         Constraint(
             "one image",
             lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
             "a block owns bands of one image, or whole images",
         ),
         Constraint(
-            "columns over",
-            lambda p, layer, limits: 6 * Tile(p, layer).columns <= 7 * layer.W_out,
-            "more than a seventh of the columns computed would be repeated",
-        ),
-        Constraint(
-            "rows over",
-            lambda p, layer, limits: 6 * Tile(p, layer).rows <= 7 * layer.H_out,
-            "more than a seventh of the rows computed would be repeated",
-        ),
-        Constraint("channels over", few_channels_over, "half of the channels computed would hang over"),
-        Constraint(
-            "vector registers",
-            lambda p, layer, limits: Tile(p, layer).registers <= 16 + 16 * (limits.vector_words >= WIDEST),
-            "the thread's tile does not fit its vector registers",
-        ),
-        Constraint(
             "shared memory",
             lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
             "the group's weights do not fit shared memory",
         ),
-        Constraint(
+    ),
+    heuristics=(
+        Heuristic("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
+        Heuristic(
+            "columns over",
+            lambda p, layer, limits: 6 * Tile(p, layer).columns <= 7 * layer.W_out,
+            "more than a seventh of the columns computed would be repeated",
+        ),
+        Heuristic(
+            "rows over",
+            lambda p, layer, limits: 6 * Tile(p, layer).rows <= 7 * layer.H_out,
+            "more than a seventh of the rows computed would be repeated",
+        ),
+        Heuristic("channels over", few_channels_over, "half of the channels computed would hang over"),
+        Heuristic(
+            "vector registers",
+            lambda p, layer, limits: Tile(p, layer).registers <= 16 + 16 * (limits.vector_words >= WIDEST),
+            "the thread's tile does not fit its vector registers",
+        ),
+        Heuristic(
             "unroll a 1x1 filter",
             lambda p, layer, limits: (p.UNROLL == "row") | (layer.K > 1),
             "a 1x1 filter has nothing to unroll",
         ),
-        Constraint("unrolled loops", short_unrolled, "the unrolled loops are longer than 512 terms"),
+        Heuristic("unrolled loops", short_unrolled, "the unrolled loops are longer than 512 terms"),
     ),
     launch=launch,
+    sizes=Tile,
     figures=figures,
     baselines=(
         # Where a search on a CPU had better begin: with AVX-512, without it, and with few channels.

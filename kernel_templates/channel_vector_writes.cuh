@@ -39,7 +39,7 @@ __device__ __forceinline__ void write_four(GLOBAL float *y, const lanes *sums, i
 // Write a row of the tile, for the channels of one vector.
 __device__ __forceinline__ void write_row(GLOBAL float *y, const lanes *sums, int filters)
 {
-    UNROLLED(UP(TILE_W, 4))
+    UNROLLED(ROW_FOURS)
     for (int i = 0; i + 4 <= TILE_W; i += 4)
         write_four(y + i, sums + i, filters);
     UNROLLED(4)

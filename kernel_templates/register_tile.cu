@@ -16,15 +16,13 @@
 //   VECTOR       widest copy in words, where alignment allows      UNROLL   one direction of the filter, or all of it
 //   X_READS      words of x slide through registers, or are read for each term, in the vectors of a CPU
 //   WEIGHTS      read from shared memory as [c][p][q][m], or as they are from constant or global memory
-// Constraints: in register_tile_sizes.cuh, each with its reason.
-
-#include "register_tile_sizes.cuh"
+// Constraints, sizes and launch: in register_tile.py.
 
 #if WEIGHTS == WEIGHTS_SHARED
 #define W_SPACE SHARED
 #define W_ARGUMENT GLOBAL
 #elif WEIGHTS == WEIGHTS_CONSTANT
-WEIGHTS_IN_CONSTANT(LAYER_M * LAYER_C * FILTER)
+WEIGHTS_IN_CONSTANT(WEIGHT_WORDS)
 #define W_SPACE CONSTANT
 #define W_ARGUMENT CONSTANT
 #else
@@ -41,7 +39,7 @@ __device__ __forceinline__ void stage_x(SHARED float *to, GLOBAL const float *x,
         SHARED float *target = to + image * STAGED_C * PLANE + run % RUNS * PITCH + at;
         GLOBAL const float *source = x + ((image * LAYER_C + c + channel) * LAYER_H + row) * LAYER_W + at;
         if (image < images && row < rows) {
-            if (ASYNC) COPY_ASYNC(LOAD_WIDTH, target, source);
+            if (ASYNC_COPIES) COPY_ASYNC(LOAD_WIDTH, target, source);
             else COPY(LOAD_WIDTH, target, source);
         }
     }
@@ -55,7 +53,7 @@ __device__ __forceinline__ void stage_w(SHARED float *to, GLOBAL const float *w,
         SHARED float *target = to + term * W_PITCH + m / TILE_M * M_WORDS + m % TILE_M;
         GLOBAL const float *source = w + (m * LAYER_C + c) * FILTER + term;
         if (m < filters) {
-            if (ASYNC) COPY_ASYNC(1, target, source);
+            if (ASYNC_COPIES) COPY_ASYNC(1, target, source);
             else COPY(1, target, source);
         }
     }
@@ -161,7 +159,7 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     COPY_ASYNC_COMMIT()
 #endif
 
-#if CHUNKS == 1
+#if CHANNELS == 0   // all channels are staged at once
     STAGE(0, 0);
     COPY_ASYNC_WAIT(0);
     __syncthreads();
@@ -182,12 +180,12 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     UNROLLED(SUMS)
     for (int i = 0; i < SUMS; i++)
         sums[i] = 0.0f;
-#if BUFFERS == 2
+#if STAGING == STAGING_ASYNC
     STAGE(0, 0);
 #endif
     UNROLLED(1)
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
-#if BUFFERS == 2
+#if STAGING == STAGING_ASYNC
         if (chunk + 1 < CHUNKS) {   // the next channels are on their way while these are multiplied
             STAGE((chunk + 1) % 2, (chunk + 1) * STAGED_C);
             COPY_ASYNC_WAIT(1);

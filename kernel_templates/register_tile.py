@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import larger, smaller, up
+from tuner.arithmetic import larger, pick, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
-from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+from tuner.sizes import Sizes, size
+from tuner.templates import (
+    CUDA,
+    Baseline,
+    Constraint,
+    DeviceLimits,
+    Heuristic,
+    KernelTemplate,
+    Launch,
+    Parameter,
+    read_source,
+)
 
 MAX_GRID = 65_535
 MIN_SUMS = 4
@@ -16,28 +27,33 @@ THREAD_REGISTERS = {CUDA: 255}
 VECTOR_UNIT_REGISTERS = 640  # 32 registers of 16 words, and some that stay in a cache
 
 
-class Tile:
-    """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
-
-    def __init__(self, p: Any, layer: ConvLayer) -> None:
-        self.p = p
-        self.layer = layer
+class Tile(Sizes):
+    """The sizes that follow from one configuration (or columns of them)."""
 
     def widest(self, a: Any, b: Any) -> Any:
+        """Return the words of the widest copies between rows of a and of b words."""
         four = (self.p.VECTOR >= 4) & (a % 4 == 0) & (b % 4 == 0)
         two = (self.p.VECTOR >= 2) & (a % 2 == 0) & (b % 2 == 0)
         return 1 + two * 1 + four * 2
 
-    @property
-    def block_rows(self) -> Any:
-        return self.p.ROWS + (self.p.ROWS == 0) * self.layer.H_out
+    @size
+    def threads(self) -> Any:
+        """of a block"""
+        return self.p.BLOCK_X
 
-    @property
+    @size
+    def block_rows(self) -> Any:
+        """output rows of a block"""
+        return pick(self.p.ROWS == 0, self.layer.H_out, self.p.ROWS)
+
+    @size
     def in_rows(self) -> Any:
+        """input rows of a block"""
         return self.block_rows + self.layer.K - 1
 
-    @property
+    @size
     def strips(self) -> Any:
+        """tiles side by side"""
         return up(self.layer.W_out, self.p.TILE_W)
 
     @property
@@ -52,82 +68,175 @@ class Tile:
     def groups(self) -> Any:
         return up(self.layer.M, self.p.TILE_M)
 
-    @property
+    @size
+    def loop_m(self) -> Any:
+        """a block computes all groups of channels"""
+        return self.p.GRID_LAYOUT == "B,1,1"
+
+    @size
     def block_groups(self) -> Any:
-        return 1 + (self.p.GRID_LAYOUT == "B,1,1") * (self.groups - 1)
+        """groups of TILE_M channels of a block"""
+        return pick(self.loop_m, self.groups, 1)
 
-    @property
+    @size
+    def image_tasks(self) -> Any:
+        """tiles of an image, for one group of channels"""
+        return self.strips * self.row_tiles
+
+    @size
+    def group_tasks(self) -> Any:
+        """the same of all images of a block"""
+        return self.p.IMAGES * self.image_tasks
+
+    @size
     def tasks(self) -> Any:
-        return self.block_groups * self.p.IMAGES * self.strips * self.row_tiles
+        """of a block"""
+        return self.block_groups * self.group_tasks
 
-    @property
+    @size
     def rounds(self) -> Any:
-        return up(self.tasks, self.p.BLOCK_X)
+        """tasks of a thread, one after the other"""
+        return up(self.tasks, self.threads)
 
-    @property
+    @size
     def sums(self) -> Any:
+        """of a thread"""
         return self.p.TILE_H * self.p.TILE_W * self.p.TILE_M
 
-    @property
+    @size
     def slide_h(self) -> Any:
-        return 1 * (self.p.TILE_H > self.p.TILE_W)
+        """words of x slide along H, else along W"""
+        return self.p.TILE_H > self.p.TILE_W
 
     @property
     def registers(self) -> Any:
         slide = self.layer.K - 1
-        read = (self.p.TILE_H + self.slide_h * slide) * (self.p.TILE_W + (1 - self.slide_h) * slide)
+        read = (self.p.TILE_H + self.slide_h * slide) * (self.p.TILE_W + (1 - 1 * self.slide_h) * slide)
         return self.sums + read + smaller(self.p.TILE_M, 8) + 20
 
-    @property
+    @size
     def staged_c(self) -> Any:
-        return self.p.CHANNELS + (self.p.CHANNELS == 0) * self.layer.C
+        """input channels staged at once"""
+        return pick(self.p.CHANNELS == 0, self.layer.C, self.p.CHANNELS)
 
-    @property
+    @size
     def chunks(self) -> Any:
+        """parts that the input channels come in"""
         return self.layer.C // self.staged_c
 
-    @property
-    def buffers(self) -> Any:
-        return 1 + (self.p.STAGING == "async") * (self.chunks > 1)
+    @size
+    def async_copies(self) -> Any:
+        """copies to shared memory pass no register"""
+        return self.p.STAGING == "async"
 
-    @property
+    @size
+    def buffers(self) -> Any:
+        """sets of staged words"""
+        return 1 + self.async_copies * (self.chunks > 1)
+
+    @size
     def pitch(self) -> Any:
+        """words from row to row of x in shared memory"""
         odd = (self.p.ROW_PITCH == "odd") * (1 - self.layer.W % 2)
         return self.layer.W + odd + (self.p.ROW_PITCH == "padded") * (4 - self.layer.W % 4)
 
-    @property
-    def x_words(self) -> Any:
-        return up(self.p.IMAGES * self.staged_c * self.in_rows * self.pitch, 4) * 4
+    @size
+    def plane(self) -> Any:
+        """words of a staged channel of an image"""
+        return self.in_rows * self.pitch
 
     @property
+    def whole(self) -> Any:
+        """Whether an image's staged channels are one run of words; else a run is a row."""
+        return (self.p.ROWS == 0) & (self.pitch == self.layer.W)
+
+    @size
+    def run(self) -> Any:
+        """words that lie together in x and in shared memory"""
+        return pick(self.whole, self.staged_c * self.layer.H * self.layer.W, self.layer.W)
+
+    @size
+    def runs(self) -> Any:
+        """of an image"""
+        return pick(self.whole, 1, self.staged_c * self.in_rows)
+
+    @size
+    def x_words(self) -> Any:
+        """of x in a set of staged words"""
+        return up(self.p.IMAGES * self.staged_c * self.plane, 4) * 4
+
+    @size
     def overhang(self) -> Any:
+        """words read past x for what hangs over the output"""
         rows = (self.row_tiles * self.p.TILE_H - self.block_rows) * self.pitch
         return up(rows + larger(self.strips * self.p.TILE_W + self.layer.K + 2 - self.pitch, 0), 4) * 4
 
-    @property
+    @size
+    def m_words(self) -> Any:
+        """words of a group's channels in shared memory"""
+        return pick(self.p.TILE_M < 3, self.p.TILE_M, up(self.p.TILE_M, 4) * 4)
+
+    @size
+    def m_width(self) -> Any:
+        """words of w read at once"""
+        return pick(self.p.TILE_M < 3, self.p.TILE_M, 4)
+
+    @size
+    def w_pitch(self) -> Any:
+        """words from term to term of w; spreads the transposed writes over the banks"""
+        row = self.block_groups * self.m_words
+        return row + (row % 8 == 0) * 4
+
+    @size
     def w_words(self) -> Any:
-        padded = up(self.p.TILE_M, 4) * 4
-        row = self.block_groups * (self.p.TILE_M + (self.p.TILE_M >= 3) * (padded - self.p.TILE_M))
-        row = row + (row % 8 == 0) * 4
-        return (self.p.WEIGHTS == "shared") * up(self.staged_c * self.layer.K**2 * row, 4) * 4
+        """of w in a set of staged words"""
+        return (self.p.WEIGHTS == "shared") * up(self.staged_c * self.layer.K**2 * self.w_pitch, 4) * 4
+
+    @size
+    def shared_words(self) -> Any:
+        """all staged words"""
+        return self.buffers * (self.x_words + self.w_words) + self.overhang
 
     @property
     def shared_bytes(self) -> Any:
-        return FLOAT_BYTES * (self.buffers * (self.x_words + self.w_words) + self.overhang)
+        return FLOAT_BYTES * self.shared_words
 
-    @property
+    @size
+    def weight_words(self) -> Any:
+        """all of w"""
+        return self.layer.M * self.layer.reduction
+
+    @size
+    def load_width(self) -> Any:
+        """words of x copied to shared memory at once"""
+        in_runs, in_rows = self.widest(self.run, self.run), self.widest(self.layer.W, self.pitch)
+        return pick(self.whole, in_runs, in_rows)
+
+    @size
     def x_width(self) -> Any:
-        one = (self.slide_h == 1) | (self.p.X_READS == "each")
-        return 1 * one + (1 - 1 * one) * self.widest(self.p.TILE_W, self.pitch)
+        """words of x read from shared memory at once"""
+        return pick(self.slide_h | (self.p.X_READS == "each"), 1, self.widest(self.p.TILE_W, self.pitch))
+
+    @size
+    def y_width(self) -> Any:
+        """words of y written at once"""
+        return self.widest(self.p.TILE_W, self.layer.W_out)
+
+    @size
+    def read_h(self) -> Any:
+        """rows of x that a thread holds at once"""
+        return self.p.TILE_H + self.slide_h * (self.layer.K - 1)
+
+    @size
+    def read_w(self) -> Any:
+        """columns of x that a thread holds at once"""
+        row = up(self.p.TILE_W + self.layer.K - 1, self.x_width) * self.x_width
+        return pick(self.slide_h, self.p.TILE_W, row)
 
     @property
     def widest_copy(self) -> Any:
         """The widest of the copies that VECTOR allows: loads of x, reads of x, writes of y."""
-        layer, p = self.layer, self.p
-        whole = (p.ROWS == 0) & (self.pitch == layer.W)
-        run = self.staged_c * layer.H * layer.W
-        load = whole * self.widest(run, run) + (1 - 1 * whole) * self.widest(layer.W, self.pitch)
-        return larger(larger(load, self.x_width), self.widest(p.TILE_W, layer.W_out))
+        return larger(larger(self.load_width, self.x_width), self.y_width)
 
     @property
     def waste(self) -> Any:
@@ -237,53 +346,16 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
             "a block has more threads than the device allows",
         ),
-        Constraint("warp", lambda p, layer, limits: limits.warp <= p.BLOCK_X, "a block does not fill one warp"),
         Constraint("tile", in_output, "the thread's tile is larger than the output"),
-        Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
-        Constraint("bands", large_image, "bands of rows serve images that fill half of the shared memory"),
         Constraint(
             "one image",
             lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
             "a block owns bands of one image, or whole images",
         ),
         Constraint(
-            "columns over",
-            lambda p, layer, limits: 6 * Tile(p, layer).strips * p.TILE_W <= 7 * layer.W_out,
-            "more than a seventh of the columns computed would hang over",
-        ),
-        Constraint("rows over", few_rows_over, "more than a seventh of the rows computed would hang over"),
-        Constraint(
-            "channels over",
-            lambda p, layer, limits: 6 * Tile(p, layer).groups * p.TILE_M <= 7 * layer.M,
-            "more than a seventh of the channels computed would hang over",
-        ),
-        Constraint(
             "grid",
             lambda p, layer, limits: (Tile(p, layer).groups <= MAX_GRID) & (Tile(p, layer).bands <= MAX_GRID),
             "a grid has at most 65,535 blocks along y and z",
-        ),
-        Constraint(
-            "one group",
-            lambda p, layer, limits: (p.GRID_LAYOUT == "B,1,1") | (Tile(p, layer).groups > 1),
-            "one group of channels is all of them",
-        ),
-        Constraint("idle threads", few_idle, "more than an eighth of the block's threads would idle"),
-        Constraint(
-            "narrow tile",
-            lambda p, layer, limits: (p.TILE_W <= 2) | (p.TILE_H <= 2),
-            "a tile longer than 2 pixels both ways holds more words than it reuses",
-        ),
-        Constraint(
-            "some sums",
-            lambda p, layer, limits: Tile(p, layer).sums >= MIN_SUMS,
-            "with fewer than 4 sums a thread this is the shared_tile template",
-        ),
-        Constraint("thread registers", fits_thread, "the thread's tile does not fit its registers"),
-        block_registers(registers),
-        Constraint(
-            "some channels",
-            lambda p, layer, limits: layer.C > p.CHANNELS,
-            "this many channels are all of them",
         ),
         Constraint(
             "equal channels",
@@ -292,34 +364,13 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "kept sums",
-            lambda p, layer, limits: (Tile(p, layer).chunks == 1) | (Tile(p, layer).rounds == 1),
+            lambda p, layer, limits: (p.CHANNELS == 0) | (Tile(p, layer).rounds == 1),
             "sums kept from channel to channel allow one task a thread",
         ),
         Constraint(
             "asynchronous",
             lambda p, layer, limits: (p.STAGING == "plain") | (limits.dialect == CUDA),
             "this device copies to shared memory through registers alone",
-        ),
-        Constraint(
-            "parts in advance",
-            lambda p, layer, limits: (p.CHANNELS == 0) | (p.STAGING == "async") | (limits.dialect != CUDA),
-            "parts of the channels gain by arriving while others are multiplied",
-        ),
-        Constraint(
-            "resident blocks",
-            lambda p, layer, limits: (p.MIN_BLOCKS == 1) | (limits.dialect == CUDA),
-            "this device has no limit of registers to set",
-        ),
-        register_limit(registers, "the thread's tile is"),
-        Constraint(
-            "direct weights",
-            lambda p, layer, limits: (p.WEIGHTS != "global") | (limits.warp == 1),
-            "a warp reads w faster from shared or constant memory",
-        ),
-        Constraint(
-            "banks",
-            lambda p, layer, limits: (p.ROW_PITCH == "packed") | (limits.warp > 1),
-            "this device's shared memory has no banks",
         ),
         Constraint(
             "vector reads",
@@ -332,24 +383,9 @@ TEMPLATE = KernelTemplate(
             "a vector of x lies along W and has at least 4 words",
         ),
         Constraint(
-            "odd pitch",
-            lambda p, layer, limits: (p.ROW_PITCH != "odd") | (layer.W % 2 == 0),
-            "rows of x are odd already",
-        ),
-        Constraint(
-            "padded reads",
-            lambda p, layer, limits: (p.ROW_PITCH != "padded") | (Tile(p, layer).x_width == 4),
-            "padded rows serve reads of 4 words",
-        ),
-        Constraint(
-            "vector",
-            lambda p, layer, limits: Tile(p, layer).widest_copy == p.VECTOR,
-            "no copy is aligned to this many words",
-        ),
-        Constraint(
             "constant memory",
             lambda p, layer, limits: (
-                (p.WEIGHTS != "constant") | (layer.M * layer.reduction * FLOAT_BYTES <= limits.constant_bytes)
+                (p.WEIGHTS != "constant") | (FLOAT_BYTES * Tile(p, layer).weight_words <= limits.constant_bytes)
             ),
             "the weights do not fit constant memory",
         ),
@@ -358,14 +394,90 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
             "the staged x and w do not fit shared memory",
         ),
-        Constraint(
+    ),
+    heuristics=(
+        Heuristic("warp", lambda p, layer, limits: limits.warp <= p.BLOCK_X, "a block does not fill one warp"),
+        Heuristic("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
+        Heuristic("bands", large_image, "bands of rows serve images that fill half of the shared memory"),
+        Heuristic(
+            "columns over",
+            lambda p, layer, limits: 6 * Tile(p, layer).strips * p.TILE_W <= 7 * layer.W_out,
+            "more than a seventh of the columns computed would hang over",
+        ),
+        Heuristic("rows over", few_rows_over, "more than a seventh of the rows computed would hang over"),
+        Heuristic(
+            "channels over",
+            lambda p, layer, limits: 6 * Tile(p, layer).groups * p.TILE_M <= 7 * layer.M,
+            "more than a seventh of the channels computed would hang over",
+        ),
+        Heuristic(
+            "one group",
+            lambda p, layer, limits: (p.GRID_LAYOUT == "B,1,1") | (Tile(p, layer).groups > 1),
+            "one group of channels is all of them",
+        ),
+        Heuristic("idle threads", few_idle, "more than an eighth of the block's threads would idle"),
+        Heuristic(
+            "narrow tile",
+            lambda p, layer, limits: (p.TILE_W <= 2) | (p.TILE_H <= 2),
+            "a tile longer than 2 pixels both ways holds more words than it reuses",
+        ),
+        Heuristic(
+            "some sums",
+            lambda p, layer, limits: Tile(p, layer).sums >= MIN_SUMS,
+            "with fewer than 4 sums a thread this is the shared_tile template",
+        ),
+        Heuristic("thread registers", fits_thread, "the thread's tile does not fit its registers"),
+        block_registers(registers),
+        Heuristic(
+            "some channels",
+            lambda p, layer, limits: layer.C > p.CHANNELS,
+            "this many channels are all of them",
+        ),
+        Heuristic(
+            "parts in advance",
+            lambda p, layer, limits: (p.CHANNELS == 0) | (p.STAGING == "async") | (limits.dialect != CUDA),
+            "parts of the channels gain by arriving while others are multiplied",
+        ),
+        Heuristic(
+            "resident blocks",
+            lambda p, layer, limits: (p.MIN_BLOCKS == 1) | (limits.dialect == CUDA),
+            "this device has no limit of registers to set",
+        ),
+        register_limit(registers, "the thread's tile is"),
+        Heuristic(
+            "direct weights",
+            lambda p, layer, limits: (p.WEIGHTS != "global") | (limits.warp == 1),
+            "a warp reads w faster from shared or constant memory",
+        ),
+        Heuristic(
+            "banks",
+            lambda p, layer, limits: (p.ROW_PITCH == "packed") | (limits.warp > 1),
+            "this device's shared memory has no banks",
+        ),
+        Heuristic(
+            "odd pitch",
+            lambda p, layer, limits: (p.ROW_PITCH != "odd") | (layer.W % 2 == 0),
+            "rows of x are odd already",
+        ),
+        Heuristic(
+            "padded reads",
+            lambda p, layer, limits: (p.ROW_PITCH != "padded") | (Tile(p, layer).x_width == 4),
+            "padded rows serve reads of 4 words",
+        ),
+        Heuristic(
+            "vector",
+            lambda p, layer, limits: Tile(p, layer).widest_copy == p.VECTOR,
+            "no copy is aligned to this many words",
+        ),
+        Heuristic(
             "unroll a 1x1 filter",
             lambda p, layer, limits: (p.UNROLL == "row") | (layer.K > 1),
             "a 1x1 filter has nothing to unroll",
         ),
-        Constraint("unrolled loops", short_unrolled, "the unrolled loops are longer than 4096 terms"),
+        Heuristic("unrolled loops", short_unrolled, "the unrolled loops are longer than 4096 terms"),
     ),
     launch=launch,
+    sizes=Tile,
     figures=figures,
     baselines=(
         Baseline("2017 step 5: outputs in an array", {"BLOCK_SHAPE": "1024x1", "TILE_M": 4}),

@@ -33,23 +33,37 @@
 //   STAGING    of w: through registers, or asynchronous, as it is, beside x, and then put where lanes read it
 //   SHIFTS     pixels of a row of the product; with more than 1, x that is not finite spoils its neighbours too
 //   SPLIT_C    blocks of a cluster that share out the input channels of the same outputs; the first adds up their sums
-// Constraints: in tensor_core_sizes.cuh, each with its reason.
+// Constraints, sizes and launch: in tensor_core.py.
 
-#include "tensor_core_sizes.cuh"
-#include "rounding.cuh"
+#include "ptx.cuh"
 #include "tensor_core_operands.cuh"
 #include "tensor_core_staging.cuh"
 #include "tensor_core_product.cuh"
 #include "tensor_core_writes.cuh"
 
-__global__ void CLUSTER __launch_bounds__(THREADS, MIN_BLOCKS)
+static_assert(N_TILES * 8 == TILE_M * SHIFTS, "a product is 8 columns wide");
+static_assert(STEPS * 8 >= WORD_C * WINDOW, "every term is in a step");
+static_assert(!KEEP_W || (STEPS == 1 && CHUNKS == 1), "registers keep the weights of one step");
+
+#if SPLIT_C > 1
+#define CLUSTER __cluster_dims__(1, 1, SPLIT_C)
+#else
+#define CLUSTER
+#endif
+
+// Step i of a block: its set of images, and which of the channels from c_first on.
+__device__ __forceinline__ unsigned set_of(int i) { return blockIdx.x + i / OWN_CHUNKS * gridDim.x; }
+__device__ __forceinline__ int channel_of(int c_first, int i) { return c_first + i % OWN_CHUNKS * STAGED_C; }
+
+extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
              int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
 {
     SHARED_MEMORY(unsigned, staged, SHARED_WORDS);
-    unsigned *const fragments = staged + BUFFERS * X_WORDS + UP(OVERHANG, 4) * 4, *const offsets = fragments + W_WORDS;
+    unsigned *const fragments = staged + BUFFERS * X_WORDS + OVERHANG, *const offsets = fragments + W_WORDS;
+    float *const ring = (float *)(offsets + STEPS * 4), *const raw = ring + RING_WORDS;
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-    const int sets = UP(B, IMAGES), m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
+    const int sets = ceil_div(B, IMAGES), m_first = LOOP_M ? 0 : blockIdx.y * TILE_M;
     const int h_first = ROWS ? blockIdx.z / SPLIT_C * BLOCK_ROWS : 0;
     const int rows = H_OUT - h_first < BLOCK_ROWS ? H_OUT - h_first : BLOCK_ROWS;   // of an image, in this block
     x += h_first * LAYER_W;
@@ -58,54 +72,50 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     const int c_first = blockIdx.z % SPLIT_C * OWN_CHUNKS * STAGED_C;
     float sums[SUMS];
 
-// The set of images that step i of the block is about, its x, and how many images are left from it on.
-#define SET(i) (blockIdx.x + (i) / OWN_CHUNKS * gridDim.x)
-#define C(i) (c_first + (i) % OWN_CHUNKS * STAGED_C)
-#define SET_X(i) (x + ((size_t)SET(i) * IMAGES * LAYER_C + C(i)) * LAYER_H * LAYER_W)
-#define IMAGES_LEFT(i) (B - (int)SET(i) * IMAGES)
-#define RING_BUFFER ((float *)(offsets + STEPS * 4))
-#define RAW_BUFFER (RING_BUFFER + RING_WORDS)
-#define X_BUFFER(i) (staged + (i) % BUFFERS * X_WORDS)
-#define IS_STEP(i) ((i) < SEQUENCE * OWN_CHUNKS && SET(i) < sets)
+    // Of step i: how many images are left, its words, and where its sums go.
+    const auto images_left = [=](int i) { return B - (int)set_of(i) * IMAGES; };
+    const auto x_buffer = [=](int i) { return staged + i % BUFFERS * X_WORDS; };
+    const auto y_of = [=](int i) { return y + (size_t)set_of(i) * IMAGES * LAYER_M * H_OUT * W_OUT; };
+    const auto request = [=](int i) {
+        if constexpr (ASYNC_W) request_w(raw, w, channel_of(c_first, i), LAYER_M - m_first);
+        request_x(x_buffer(i), x + ((size_t)set_of(i) * IMAGES * LAYER_C + channel_of(c_first, i)) * LAYER_H * LAYER_W, images_left(i),
+                  LAYER_H - h_first);
+    };
 
-    if (ASYNC_W) request_w(RAW_BUFFER, w, C(0), LAYER_M - m_first);
-    request_x(X_BUFFER(0), SET_X(0), IMAGES_LEFT(0), LAYER_H - h_first);
-#if PREFETCH && BULK_COPIES
-    prefetch_x(x, B);
-#endif
+    // Prologue: the first words are on their way, tables and weights that stay are made.
+    request(0);
+    if constexpr (PREFETCH > 0) prefetch_x(x, B);
     fill_offsets(offsets);
-    if (!KEEP_W && STEPS * 8 > WORD_C * LAYER_K) {
+    if constexpr (!KEEP_W && STEPS * 8 > WORD_C * LAYER_K) {
         clear_w(fragments);
         __syncthreads();
     }
     unsigned kept[KEPT][FRAGMENT];
-    if (KEEP_W) {
+    if constexpr (KEEP_W) {
         const int first = warp % BLOCK_GROUPS * TILE_M;
         load_w(kept, w + first * LAYER_C * FILTER, LAYER_M - m_first - first);
-    } else if (CHUNKS == 1) stage_w(fragments, w, LAYER_C * FILTER, LAYER_M - m_first);
+    } else if constexpr (CHUNKS == 1) stage_w(fragments, w, LAYER_C * FILTER, LAYER_M - m_first);
+
+    // Mainloop: a step is a part of the channels of a set of images; its words become operands, its tasks are multiplied.
     UNROLLED(1)
-    for (int i = 0; IS_STEP(i); i++) {
+    for (int i = 0; i < BLOCK_STEPS && set_of(i) < sets; i++) {
         if (BUFFERS == 1 && i > 0) {
             __syncthreads();   // the last one's words have been read
-            if (ASYNC_W) request_w(RAW_BUFFER, w, C(i), LAYER_M - m_first);
-            request_x(X_BUFFER(i), SET_X(i), IMAGES_LEFT(i), LAYER_H - h_first);
+            request(i);
         }
-        if (CHUNKS > 1 && !ASYNC_W) {
-            if (BUFFERS == 2) __syncthreads();
-            stage_w(fragments, w + C(i) * FILTER, LAYER_C * FILTER, LAYER_M - m_first);
+        if constexpr (CHUNKS > 1 && !ASYNC_W) {
+            if constexpr (BUFFERS == 2) __syncthreads();
+            stage_w(fragments, w + channel_of(c_first, i) * FILTER, LAYER_C * FILTER, LAYER_M - m_first);
         }
-        COPY_ASYNC_WAIT(0);
-        if (ASYNC_W) {
+        copy_async_wait_all();
+        if constexpr (ASYNC_W) {
             __syncthreads();   // other threads' copies are there, and the last one's words have been read
-            stage_w(fragments, RAW_BUFFER, RAW_PITCH, LAYER_M - m_first);
+            stage_w(fragments, (const float *)raw, RAW_PITCH, LAYER_M - m_first);
         }
-        if (OPERANDS != OPERANDS_TF32X3) convert_x(X_BUFFER(i), IMAGES_LEFT(i), LAYER_H - h_first);
-        end_x(X_BUFFER(i), IMAGES_LEFT(i));
+        if constexpr (OPERANDS != OPERANDS_TF32X3) convert_x(x_buffer(i), images_left(i), LAYER_H - h_first);
+        end_x(x_buffer(i), images_left(i));
         __syncthreads();
-        if (BUFFERS == 2 && IS_STEP(i + 1)) {
-            if (ASYNC_W) request_w(RAW_BUFFER, w, C(i + 1), LAYER_M - m_first);
-            request_x(X_BUFFER(i + 1), SET_X(i + 1), IMAGES_LEFT(i + 1), LAYER_H - h_first);
-        }
+        if (BUFFERS == 2 && i + 1 < BLOCK_STEPS && set_of(i + 1) < sets) request(i + 1);
 
         UNROLLED(1)
         for (int round = 0; round < ROUNDS; round++) {
@@ -114,7 +124,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                       column = KEEP_W ? round * (WARPS / BLOCK_GROUPS) + warp / BLOCK_GROUPS : task - group * COLUMN_TASKS,
                       first = column * TILE_COLUMNS;
             const bool is_task = KEEP_W ? column < COLUMN_TASKS : task < TASKS;
-            if (!BULK && SPLIT_C == 1 && !is_task) break;
+            if (!TOGETHER && !is_task) break;
             int corners[OCTETS];
             unsigned image, row, at;
             UNROLLED(OCTETS)
@@ -126,32 +136,26 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                 UNROLLED(SUMS)
                 for (int j = 0; j < SUMS; j++)
                     sums[j] = 0.0f;
-            if ((!BULK && SPLIT_C == 1) || is_task)
-                multiply(sums, X_BUFFER(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
+            if (!TOGETHER || is_task)
+                multiply(sums, x_buffer(i), corners, fragments + group * N_TILES * 32 * FRAGMENT, kept, offsets);
             if (i % OWN_CHUNKS < OWN_CHUNKS - 1) continue;
+
+            // Epilogue: the sums of all channels are there.
             const int filters = LAYER_M - m_first - group * TILE_M;
-#if BULK_COPIES
-            if (BULK) {
-                BULK_WAIT_READ();   // what the round before has finished
+            float *const to = y_of(i) + group * TILE_M * H_OUT * W_OUT;
+            if constexpr (BULK) {
+                bulk_wait_read();   // what the round before has finished
                 __syncthreads();
-                gather(RING_BUFFER, sums, first, filters);
-                BULK_FENCE();
+                gather(ring, sums, first, filters);
+                bulk_fence();
                 __syncthreads();
-                float *const set = y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT;
-                if (warp == 0)
-                    write_finished(set + group * TILE_M * H_OUT * W_OUT, RING_BUFFER, round % GROUP_ROUNDS, IMAGES_LEFT(i), rows,
-                                   LEAST(filters, TILE_M));
-                continue;
+                if (warp == 0) write_finished(to, ring, round % GROUP_ROUNDS, images_left(i), rows, least(filters, TILE_M));
+            } else {
+                if constexpr (SPLIT_C > 1)
+                    if (!add_up(sums, (float *)staged) || !is_task) break;
+                write_task(to, sums, first, images_left(i), rows, filters);
             }
-#endif
-#if SPLIT_C > 1
-            if (!add_up(sums, (float *)staged) || !is_task) break;
-#endif
-            write_task(y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT + group * TILE_M * H_OUT * W_OUT, sums, first,
-                       IMAGES_LEFT(i), rows, filters);
         }
     }
-#if BULK_COPIES
-    if (BULK) BULK_WAIT_READ();
-#endif
+    if constexpr (BULK) bulk_wait_read();
 }

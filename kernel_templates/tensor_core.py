@@ -8,7 +8,18 @@ from tuner.arithmetic import one_of, pick, smaller, up
 from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES, keeps_fp32, magnitudes_of_operands
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
-from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+from tuner.sizes import Sizes, size
+from tuner.templates import (
+    CUDA,
+    Baseline,
+    Constraint,
+    DeviceLimits,
+    Heuristic,
+    KernelTemplate,
+    Launch,
+    Parameter,
+    read_source,
+)
 
 MAX_GRID = 65_535
 MAX_PRODUCTS = 256
@@ -31,31 +42,47 @@ FEW = {"OPERANDS": "fp16x4", "TILE_COLUMNS": 16, "BLOCK_SHAPE": "128x1"}  # laye
 BURSTS = {"WEIGHTS": "registers", "PREFETCH": 256}
 
 
-class Tile:
-    """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
+class Tile(Sizes):
+    """The sizes that follow from one configuration (or columns of them)."""
 
-    def __init__(self, p: Any, layer: ConvLayer) -> None:
-        self.p = p
-        self.layer = layer
+    @size
+    def threads(self) -> Any:
+        """of a block"""
+        return self.p.BLOCK_X
 
-    @property
+    @size
     def warps(self) -> Any:
-        return self.p.BLOCK_X // 32
+        """of a block"""
+        return self.threads // 32
 
-    @property
+    @size
+    def tf32(self) -> Any:
+        """words of operands are TF32, else pairs of halves"""
+        return (self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "tf32")
+
+    @size
     def paired(self) -> Any:
-        return 1 * ((self.p.OPERANDS == "fp16x3") | (self.p.OPERANDS == "fp16") | (self.p.OPERANDS == "bf16"))
+        """a word is two channels"""
+        return one_of(self.p.OPERANDS, ("fp16x3", "fp16", "bf16"))
 
-    @property
+    @size
     def parts(self) -> Any:
-        return 1 + ((self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "fp16x3"))
+        """words of a factor: larger, smaller"""
+        return 1 + one_of(self.p.OPERANDS, ("tf32x3", "fp16x3"))
 
-    @property
+    @size
+    def products(self) -> Any:
+        """instructions for a product"""
+        return pick(self.parts == 2, 3, 1 + (self.p.OPERANDS == "fp16x4"))
+
+    @size
     def fragment(self) -> Any:
+        """words of w that a lane has of a product"""
         return 2 * self.parts
 
-    @property
+    @size
     def block_rows(self) -> Any:
+        """output rows of a block"""
         return pick(self.p.ROWS == 0, self.layer.H_out, self.p.ROWS)
 
     @property
@@ -66,118 +93,306 @@ class Tile:
     def in_rows(self) -> Any:
         return self.block_rows + self.layer.K - 1
 
-    @property
+    @size
     def staged_c(self) -> Any:
+        """input channels staged at once"""
         return pick(self.p.CHANNELS == 0, self.layer.C, self.p.CHANNELS)
 
-    @property
+    @size
     def chunks(self) -> Any:
+        """parts that the input channels come in"""
         return self.layer.C // self.staged_c
 
-    @property
+    @size
     def own_chunks(self) -> Any:
+        """of a block of a cluster"""
         return self.chunks // self.p.SPLIT_C
 
-    @property
+    @size
+    def block_steps(self) -> Any:
+        """parts of the channels of sets of images that a block goes through"""
+        return self.p.SEQUENCE * self.own_chunks
+
+    @size
     def word_c(self) -> Any:
+        """channels, or pairs of them, staged at once"""
         return up(self.staged_c, 1 + self.paired)
 
-    @property
-    def steps(self) -> Any:
-        return up(self.word_c * (self.layer.K + self.p.SHIFTS - 1), 8)
+    @size
+    def window(self) -> Any:
+        """words of an image row that the terms of a channel are"""
+        return self.layer.K + self.p.SHIFTS - 1
 
-    @property
+    @size
+    def steps(self) -> Any:
+        """of 8 words of terms"""
+        return up(self.word_c * self.window, 8)
+
+    @size
     def octets(self) -> Any:
+        """of a tile's columns; two are the 16 pixels of a product"""
         return self.p.TILE_COLUMNS // 8
 
     @property
     def m_tiles(self) -> Any:
         return self.octets // 2 * self.p.TILE_ROWS
 
-    @property
+    @size
     def n_tiles(self) -> Any:
+        """products side by side: 8 columns each"""
         return self.p.TILE_M * self.p.SHIFTS // 8
 
-    @property
+    @size
+    def read_rows(self) -> Any:
+        """rows of x that a warp reads for a tile"""
+        return self.p.TILE_ROWS + self.layer.K - 1
+
+    @size
     def row_tiles(self) -> Any:
+        """of an image, or of the rows of a block"""
         return up(self.block_rows, self.p.TILE_ROWS)
 
-    @property
+    @size
     def row_columns(self) -> Any:
+        """of a row of y, SHIFTS pixels each"""
         return up(self.layer.W_out, self.p.SHIFTS)
 
-    @property
+    @size
     def beyond(self) -> Any:
+        """words read past a row, for pixels that are not written"""
         return self.row_columns * self.p.SHIFTS - self.layer.W_out
 
-    @property
+    @size
+    def rows_over(self) -> Any:
+        """tiles hang over the last row, which is asked for then"""
+        return (self.layer.H_out % self.block_rows != 0) | (self.block_rows % self.p.TILE_ROWS != 0)
+
+    @size
     def columns(self) -> Any:
+        """of all images of a block"""
         return self.p.IMAGES * self.row_tiles * self.row_columns
 
-    @property
+    @size
     def column_tasks(self) -> Any:
+        """tiles that they make"""
         return up(self.columns, self.p.TILE_COLUMNS)
+
+    @size
+    def neighbours(self) -> Any:
+        """a lane has a vector of columns"""
+        return (self.p.WRITES == "vector") & (self.p.SHIFTS == 1)
+
+    @size
+    def stored(self) -> Any:
+        """words written at once, where a row of the product is several pixels"""
+        return 1 + (self.p.SHIFTS > 1) * (self.layer.W_out % 2 == 0)
+
+    @size
+    def bulk(self) -> Any:
+        """rows are gathered and copied in bulk"""
+        return self.p.WRITES == "bulk"
+
+    @size
+    def together(self) -> Any:
+        """all warps go through an epilogue together, with a task or without"""
+        return self.bulk | (self.p.SPLIT_C > 1)
 
     @property
     def groups(self) -> Any:
         return up(self.layer.M, self.p.TILE_M)
 
-    @property
-    def block_groups(self) -> Any:
-        return pick(self.p.GRID_LAYOUT == "B,1,1", self.groups, 1)
+    @size
+    def channels_over(self) -> Any:
+        """groups hang over the last channel"""
+        return self.layer.M % self.p.TILE_M != 0
 
-    @property
+    @size
+    def loop_m(self) -> Any:
+        """a block computes all groups of channels"""
+        return self.p.GRID_LAYOUT == "B,1,1"
+
+    @size
+    def block_groups(self) -> Any:
+        """groups of TILE_M channels of a block"""
+        return pick(self.loop_m, self.groups, 1)
+
+    @size
+    def block_n_tiles(self) -> Any:
+        """products side by side, of all groups of a block"""
+        return self.block_groups * self.n_tiles
+
+    @size
     def tasks(self) -> Any:
+        """of a block, for a warp each"""
         return self.block_groups * self.column_tasks
 
-    @property
+    @size
     def rounds(self) -> Any:
+        """tasks of a warp, one after the other"""
         return up(self.tasks, self.warps)
 
-    @property
+    @size
+    def group_rounds(self) -> Any:
+        """those of one group of channels"""
+        return up(self.column_tasks, self.warps)
+
+    @size
     def sums(self) -> Any:
+        """of a lane"""
         return 4 * self.m_tiles * self.n_tiles
+
+    @size
+    def swap_x(self) -> Any:
+        """fp16x4: x is doubled, its halves swapped"""
+        few = self.octets * self.read_rows <= self.layer.K * self.n_tiles
+        return (self.p.OPERANDS == "fp16x4") & few
+
+    @size
+    def split_w(self) -> Any:
+        """fp16x4: halves of w are doubled"""
+        return (self.p.OPERANDS == "fp16x4") & (self.swap_x == 0)
+
+    @size
+    def x_parts(self) -> Any:
+        """words of x that a lane has of a pixel and term"""
+        return pick(self.swap_x, 2, self.parts)
+
+    @size
+    def keep_w(self) -> Any:
+        """weights stay in registers"""
+        return self.p.WEIGHTS == "registers"
+
+    @size
+    def kept(self) -> Any:
+        """fragments of w in registers"""
+        return pick(self.keep_w, self.layer.K * self.n_tiles, 1)
 
     @property
     def registers(self) -> Any:
-        read = self.octets // 2 * (self.p.TILE_ROWS + self.layer.K - 1) * self.parts * 4
-        kept = pick(self.p.WEIGHTS == "registers", self.layer.K * self.n_tiles, 1) * self.fragment
-        return self.sums + read + kept + 40
+        read = self.octets // 2 * self.read_rows * self.parts * 4
+        return self.sums + read + self.kept * self.fragment + 40
 
-    @property
+    @size
     def plane(self) -> Any:
+        """words of a staged channel of an image"""
         return self.in_rows * self.layer.W
 
-    @property
+    @size
+    def run(self) -> Any:
+        """words that lie together in x and in shared memory"""
+        return pick(self.p.ROWS == 0, self.plane, self.layer.W)
+
+    @size
+    def runs(self) -> Any:
+        """of a channel"""
+        return pick(self.p.ROWS == 0, 1, self.in_rows)
+
+    @size
+    def load_width(self) -> Any:
+        """words of x copied at once"""
+        return 1 + (self.run % 2 == 0) * 1 + (self.run % 4 == 0) * 2
+
+    @size
     def x_words(self) -> Any:
+        """of x in a set of staged words"""
         return up(self.p.IMAGES * self.staged_c * self.plane + self.beyond, 4) * 4
 
-    @property
-    def row_tile(self) -> Any:
-        return self.p.TILE_ROWS * self.layer.W_out
+    @size
+    def overhang(self) -> Any:
+        """words read past an image for rows that are not written"""
+        return up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.layer.W, 4) * 4
+
+    @size
+    def w_words(self) -> Any:
+        """of w, as lanes read them"""
+        words = self.steps * self.layer.K * self.block_n_tiles * 32 * self.fragment
+        return pick(self.keep_w, 0, words)
 
     @property
-    def ring_words(self) -> Any:
-        touched = up(self.warps * self.p.TILE_COLUMNS, self.row_columns) + 1
-        tiles = smaller(touched, self.p.IMAGES * self.row_tiles)
-        words = tiles * self.row_tile
+    def w_channels(self) -> Any:
+        return self.block_groups * self.p.TILE_M
+
+    @size
+    def w_columns(self) -> Any:
+        """of all filters, or pairs of them"""
+        return self.word_c * self.layer.K * self.w_channels
+
+    @size
+    def w_batch(self) -> Any:
+        """columns that a thread reads before it uses the first"""
+        return smaller(up(12, self.layer.K), up(self.w_columns, self.threads))
+
+    @size
+    def round_columns(self) -> Any:
+        """of a round's tasks"""
+        return self.warps * self.p.TILE_COLUMNS
+
+    @size
+    def row_tile(self) -> Any:
+        """words of y in a row tile"""
+        return self.p.TILE_ROWS * self.layer.W_out
+
+    @size
+    def ring(self) -> Any:
+        """row tiles that a round touches"""
+        return smaller(up(self.round_columns, self.row_columns) + 1, self.p.IMAGES * self.row_tiles)
+
+    @size
+    def ring_pitch(self) -> Any:
+        """words from channel to channel; lanes t write to banks apart"""
         banks = 4 * self.p.SHIFTS
-        pitch = (up(words + banks, 2 * banks) * 2 - 1) * banks
-        return (self.p.WRITES == "bulk") * smaller(self.p.TILE_M, self.layer.M) * pitch
+        return (up(self.ring * self.row_tile + banks, 2 * banks) * 2 - 1) * banks
+
+    @size
+    def ring_words(self) -> Any:
+        """of gathered sums"""
+        return self.bulk * smaller(self.p.TILE_M, self.layer.M) * self.ring_pitch
+
+    @size
+    def async_w(self) -> Any:
+        """filters arrive as they are, with words of x"""
+        return self.p.STAGING == "async"
+
+    @size
+    def raw_w(self) -> Any:
+        """words of a filter's staged channels"""
+        return self.staged_c * self.layer.K**2
+
+    @size
+    def raw_width(self) -> Any:
+        """of them copied at once"""
+        four = (self.raw_w % 4 == 0) & (self.layer.reduction % 4 == 0)
+        two = (self.raw_w % 2 == 0) & (self.layer.reduction % 2 == 0)
+        return 1 + two * 1 + four * 2
+
+    @size
+    def raw_pitch(self) -> Any:
+        """words from filter to filter"""
+        return up(self.raw_w, 4) * 4 + 4
+
+    @size
+    def raw_filters(self) -> Any:
+        """of a block"""
+        return self.w_channels
 
     @property
     def raw_words(self) -> Any:
-        filters = self.block_groups * self.p.TILE_M
-        return (self.p.STAGING == "async") * filters * (up(self.staged_c * self.layer.K**2, 4) * 4 + 4)
+        return self.async_w * self.w_channels * self.raw_pitch
+
+    @size
+    def share(self) -> Any:
+        """sets of images whose x one block asks for, ahead"""
+        return 8
+
+    @size
+    def shared_words(self) -> Any:
+        """all of shared memory"""
+        staged = self.p.BUFFERS * self.x_words + self.overhang + self.w_words
+        return staged + self.steps * 4 + self.ring_words + self.raw_words
 
     @property
     def shared_bytes(self) -> Any:
-        w_words = self.steps * self.layer.K * self.block_groups * self.n_tiles * 32 * self.fragment
-        w_words = pick(self.p.WEIGHTS == "registers", 0, w_words)
-        overhang = up((self.row_tiles * self.p.TILE_ROWS - self.block_rows) * self.layer.W, 4) * 4
-        return FLOAT_BYTES * (
-            self.p.BUFFERS * self.x_words + overhang + w_words + self.steps * 4 + self.ring_words + self.raw_words
-        )
+        return FLOAT_BYTES * self.shared_words
 
     @property
     def waste(self) -> Any:
@@ -385,49 +600,13 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
             "a block has more threads than the device allows",
         ),
-        Constraint("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
-        Constraint(
-            "use of bands", large_image, "bands of rows serve few images, or those that fill half of the shared memory"
-        ),
         Constraint(
             "one image",
             lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
             "a block owns bands of one image, or whole images",
         ),
         Constraint("products", lambda p, layer, limits: p.TILE_M * p.SHIFTS % 8 == 0, "a product is 8 columns wide"),
-        Constraint(
-            "shifts",
-            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).steps == up(Tile(p, layer).word_c * layer.K, 8)),
-            "the shifted filter takes more steps than the filter",
-        ),
-        Constraint(
-            "shifts in lanes",
-            lambda p, layer, limits: (p.SHIFTS == 1) | (p.WRITES != "exchange"),
-            "lanes have neighbouring columns already",
-        ),
-        Constraint(
-            "shifts over",
-            lambda p, layer, limits: 6 * Tile(p, layer).row_columns * p.SHIFTS <= 7 * layer.W_out,
-            "more than a seventh of the shifted columns would hang over",
-        ),
         Constraint("words beyond", ends_in_operands, "what follows a row of x is no operand"),
-        Constraint(
-            "channels over",
-            lambda p, layer, limits: (
-                6 * Tile(p, layer).groups * Tile(p, layer).n_tiles <= 7 * up(layer.M * p.SHIFTS, 8)
-            ),
-            "more than a seventh of the channels computed would hang over",
-        ),
-        Constraint(
-            "rows over",
-            few_rows_over,
-            "more than a seventh of the rows computed would hang over",
-        ),
-        Constraint(
-            "columns over",
-            few_columns_over,
-            "more than a seventh of the columns computed would hang over",
-        ),
         Constraint(
             "vectors of sums",
             lambda p, layer, limits: (
@@ -450,27 +629,6 @@ TEMPLATE = KernelTemplate(
             "grid",
             lambda p, layer, limits: (Tile(p, layer).groups <= MAX_GRID) & (Tile(p, layer).bands <= MAX_GRID),
             "a grid has at most 65,535 blocks along y and z",
-        ),
-        Constraint(
-            "one group",
-            lambda p, layer, limits: (p.GRID_LAYOUT == "B,1,1") | (Tile(p, layer).groups > 1),
-            "one group of channels is all of them",
-        ),
-        Constraint(
-            "use of groups",
-            loops_over_groups,
-            "blocks share out the output channels where they are few, or input channels come in parts",
-        ),
-        Constraint("idle warps", few_idle, "more than a fifth of the block's warps would idle"),
-        Constraint(
-            "thread registers",
-            lambda p, layer, limits: Tile(p, layer).registers <= 255,
-            "the warp's tile does not fit its registers",
-        ),
-        block_registers(registers),
-        register_limit(registers, "the warp's tile is"),
-        Constraint(
-            "some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"
         ),
         Constraint(
             "equal channels",
@@ -497,7 +655,6 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.SPLIT_C == 1) | (limits.capability >= CLUSTERS),
             "this device has no clusters of blocks",
         ),
-        Constraint("use of clusters", few_blocks, "input channels are shared out where blocks are few"),
         Constraint(
             "shares of channels",
             lambda p, layer, limits: (p.SPLIT_C == 1) | (Tile(p, layer).chunks % p.SPLIT_C == 0),
@@ -507,36 +664,95 @@ TEMPLATE = KernelTemplate(
         Constraint("sums that fit", sums_fit, "the sums to add up do not fit where x and w were"),
         Constraint("kept weights", one_step, "registers keep the weights of one step"),
         Constraint("kept groups", own_group, "each warp keeps the weights of one group of channels"),
-        Constraint(
-            "use of kept groups",
-            lambda p, layer, limits: (p.WEIGHTS == "shared") | (Tile(p, layer).block_groups == 1) | (p.SHIFTS > 1),
-            "registers keep several groups' weights where a row of the product is several pixels",
-        ),
-        Constraint("use of odd warps", groups_by_warps, "5, 7 and 10 warps serve several groups' weights in registers"),
         Constraint("blocks to come", whole_images, "a block asks ahead for whole images of blocks to come"),
-        Constraint("use of prefetch", short_bursts, "x comes in bursts where y is much more, and images are many"),
-        Constraint(
-            "next words",
-            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).own_chunks > 1),
-            "a second buffer serves what comes next",
-        ),
         Constraint(
             "shared memory",
             lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
             "the staged x and w do not fit shared memory",
         ),
-        Constraint(
+    ),
+    heuristics=(
+        Heuristic("rows", lambda p, layer, limits: layer.H_out > p.ROWS, "this many rows are the whole image"),
+        Heuristic(
+            "use of bands", large_image, "bands of rows serve few images, or those that fill half of the shared memory"
+        ),
+        Heuristic(
+            "shifts",
+            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).steps == up(Tile(p, layer).word_c * layer.K, 8)),
+            "the shifted filter takes more steps than the filter",
+        ),
+        Heuristic(
+            "shifts in lanes",
+            lambda p, layer, limits: (p.SHIFTS == 1) | (p.WRITES != "exchange"),
+            "lanes have neighbouring columns already",
+        ),
+        Heuristic(
+            "shifts over",
+            lambda p, layer, limits: 6 * Tile(p, layer).row_columns * p.SHIFTS <= 7 * layer.W_out,
+            "more than a seventh of the shifted columns would hang over",
+        ),
+        Heuristic(
+            "channels over",
+            lambda p, layer, limits: (
+                6 * Tile(p, layer).groups * Tile(p, layer).n_tiles <= 7 * up(layer.M * p.SHIFTS, 8)
+            ),
+            "more than a seventh of the channels computed would hang over",
+        ),
+        Heuristic(
+            "rows over",
+            few_rows_over,
+            "more than a seventh of the rows computed would hang over",
+        ),
+        Heuristic(
+            "columns over",
+            few_columns_over,
+            "more than a seventh of the columns computed would hang over",
+        ),
+        Heuristic(
+            "one group",
+            lambda p, layer, limits: (p.GRID_LAYOUT == "B,1,1") | (Tile(p, layer).groups > 1),
+            "one group of channels is all of them",
+        ),
+        Heuristic(
+            "use of groups",
+            loops_over_groups,
+            "blocks share out the output channels where they are few, or input channels come in parts",
+        ),
+        Heuristic("idle warps", few_idle, "more than a fifth of the block's warps would idle"),
+        Heuristic(
+            "thread registers",
+            lambda p, layer, limits: Tile(p, layer).registers <= 255,
+            "the warp's tile does not fit its registers",
+        ),
+        block_registers(registers),
+        register_limit(registers, "the warp's tile is"),
+        Heuristic("some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"),
+        Heuristic("use of clusters", few_blocks, "input channels are shared out where blocks are few"),
+        Heuristic(
+            "use of kept groups",
+            lambda p, layer, limits: (p.WEIGHTS == "shared") | (Tile(p, layer).block_groups == 1) | (p.SHIFTS > 1),
+            "registers keep several groups' weights where a row of the product is several pixels",
+        ),
+        Heuristic("use of odd warps", groups_by_warps, "5, 7 and 10 warps serve several groups' weights in registers"),
+        Heuristic("use of prefetch", short_bursts, "x comes in bursts where y is much more, and images are many"),
+        Heuristic(
+            "next words",
+            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).own_chunks > 1),
+            "a second buffer serves what comes next",
+        ),
+        Heuristic(
             "few steps",
             lambda p, layer, limits: (p.UNROLL == 1) | (Tile(p, layer).steps > p.UNROLL),
             "fewer steps than are unrolled",
         ),
-        Constraint(
+        Heuristic(
             "unrolled steps",
             short_unrolled,
             "the unrolled steps hold more than 256 products",
         ),
     ),
     launch=launch,
+    sizes=Tile,
     figures=figures,
     magnitudes=magnitudes_of_operands,
     baselines=(  # so that a search knows of this template from the first; valid for one layer or another

@@ -12,7 +12,7 @@ __device__ __forceinline__ void locate_column(unsigned column, unsigned *image, 
 // The lane's words of w for filter row p and 8 channels n of a step; w: the group's first fragment.
 __device__ __forceinline__ void read_w(unsigned *to, const unsigned *w, int step, int p, int n)
 {
-    COPY(FRAGMENT, to, w + (((step * LAYER_K + p) * BLOCK_N_TILES + n) * 32 + threadIdx.x % 32) * FRAGMENT);
+    words<FRAGMENT>(to) = words<FRAGMENT>(w + (((step * LAYER_K + p) * BLOCK_N_TILES + n) * 32 + threadIdx.x % 32) * FRAGMENT);
 }
 
 // Add all staged terms' products to a task's sums. corners: of the lane's columns; kept: words of w, if registers hold them.
@@ -31,15 +31,15 @@ __device__ __forceinline__ void multiply(float *sums, const unsigned *x, const i
                 UNROLLED(4)
                 for (int i = 0; i < 4; i++) {
                     const unsigned *word = (i < 2 ? near : far) + corners[2 * j + i % 2] + row * LAYER_W;
-#if OPERANDS == OPERANDS_TF32X3
-                    a[j][row][0][i] = larger(__uint_as_float(*word), 0.0f);
-                    a[j][row][1][i] = smaller(__uint_as_float(*word), 0.0f);
-#else
-                    UNROLLED(PARTS)
-                    for (int part = 0; part < PARTS; part++)
-                        a[j][row][part][i] = word[part * PLANE];
-                    if (SWAP_X) a[j][row][1][i] = __byte_perm(*word, 0, 0x1032);
-#endif
+                    if constexpr (OPERANDS == OPERANDS_TF32X3) {
+                        a[j][row][0][i] = larger(__uint_as_float(*word), 0.0f);
+                        a[j][row][1][i] = smaller(__uint_as_float(*word), 0.0f);
+                    } else {
+                        UNROLLED(PARTS)
+                        for (int part = 0; part < PARTS; part++)
+                            a[j][row][part][i] = word[part * PLANE];
+                        if constexpr (SWAP_X) a[j][row][1][i] = __byte_perm(*word, 0, 0x1032);
+                    }
                 }
         UNROLLED(LAYER_K)
         for (int p = 0; p < LAYER_K; p++)

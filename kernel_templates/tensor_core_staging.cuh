@@ -28,32 +28,40 @@ __device__ __forceinline__ void clear_w(unsigned *fragments)
 {
     const unsigned none[4] = {};
     for (int i = threadIdx.x * 4; i < W_WORDS; i += THREADS * 4)
-        COPY(4, fragments + i, none);
+        words<4>(fragments + i) = words<4>(none);
 }
 
 // Ask for the filters of channels c_first on as they are; they arrive with the words of x that are asked for next.
 __device__ __forceinline__ void request_w(float *raw, const float *w, int c_first, int filters)
 {
-    for (unsigned i = threadIdx.x; i < W_CHANNELS * (RAW_W / RAW_WIDTH); i += THREADS) {
+    for (unsigned i = threadIdx.x; i < RAW_FILTERS * (RAW_W / RAW_WIDTH); i += THREADS) {
         const unsigned m = i / (RAW_W / RAW_WIDTH), at = i % (RAW_W / RAW_WIDTH) * RAW_WIDTH;
         if ((int)m < filters)
-            COPY_ASYNC(RAW_WIDTH, raw + m * RAW_PITCH + at, w + (m * LAYER_C + c_first) * FILTER + at);
+            copy_async<RAW_WIDTH>(shared_address(raw + m * RAW_PITCH + at), w + (m * LAYER_C + c_first) * FILTER + at);
     }
+}
+
+// A column of the filters: output channel, input channel (or the first of two), and place in the row.
+struct FilterColumn {
+    unsigned m, c, q;
+};
+
+__device__ __forceinline__ FilterColumn locate_w(unsigned i)
+{
+    return {i / LAYER_K / WORD_C, i / LAYER_K % WORD_C, i % LAYER_K};
 }
 
 // Put filters as the lanes read them: [step][p][8 columns][lane][terms t, t + 4]. from: those of the first channel, pitch
 // words apart. A thread reads some filters' columns before it uses the first: one by one they would wait for the L2 cache.
 __device__ __forceinline__ void stage_w(unsigned *to, const float *from, int pitch, int filters)
 {
-#define LOCATE_W(j)                                                                                        \
-    const unsigned i = begin + (j) * THREADS, q = i % LAYER_K, c = i / LAYER_K % WORD_C;                   \
-    const unsigned m = i / LAYER_K / WORD_C
     UNROLLED(1)
     for (unsigned begin = threadIdx.x; begin < W_COLUMNS; begin += W_BATCH * THREADS) {
         float first[W_BATCH][LAYER_K] = {}, second[W_BATCH][LAYER_K] = {};
         UNROLLED(W_BATCH)
         for (int j = 0; j < W_BATCH; j++) {
-            LOCATE_W(j);
+            const unsigned i = begin + j * THREADS;
+            const unsigned q = i % LAYER_K, c = i / LAYER_K % WORD_C, m = i / LAYER_K / WORD_C;
             const float *const source = from + m * pitch + c * (PAIRED ? 2 : 1) * FILTER + q;
             UNROLLED(LAYER_K)
             for (int p = 0; i < W_COLUMNS && (int)m < filters && p < LAYER_K; p++) {
@@ -63,7 +71,8 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *from, int pit
         }
         UNROLLED(W_BATCH)
         for (int j = 0; j < W_BATCH; j++) {
-            LOCATE_W(j);
+            const unsigned i = begin + j * THREADS;
+            const unsigned q = i % LAYER_K, c = i / LAYER_K % WORD_C, m = i / LAYER_K / WORD_C;
             UNROLLED(SHIFTS)
             for (int shift = 0; i < W_COLUMNS && shift < SHIFTS; shift++) {
                 const unsigned n = m * SHIFTS + shift, k = c * WINDOW + q + shift;
@@ -102,59 +111,61 @@ __device__ __forceinline__ void load_w(unsigned (*kept)[FRAGMENT], const float *
     }
 }
 
-// Do for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
-#define FOR_EACH_COPY(images, rows)                                                                             \
-    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                    \
-        if (const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH, \
-            c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;                            \
-            image < (images) && row < (rows))
+// Call for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
+template <typename Function>
+__device__ __forceinline__ void for_each_copy(int images, int rows, Function function)
+{
+    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS) {
+        const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH;
+        const int c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;
+        if (image < images && row < rows) function(image, c, row, at);
+    }
+}
 
 // Ask for channels c_first on of a set of images; they arrive later.
 __device__ __forceinline__ void request_x(unsigned *to, const float *x, int images, int rows)
 {
-    FOR_EACH_COPY(images, rows) {
+    for_each_copy(images, rows, [=](int image, int c, int row, int at) {
         float *target = (float *)to + (image * STAGED_C + c) * PLANE + row * LAYER_W + at;
         const float *source = x + ((image * LAYER_C + c) * LAYER_H + row) * LAYER_W + at;
-        COPY_ASYNC(LOAD_WIDTH, target, source);
-        if (PAIRED && c + 1 < STAGED_C) COPY_ASYNC(LOAD_WIDTH, target + PLANE, source + LAYER_H * LAYER_W);
-    }
-    COPY_ASYNC_COMMIT();
+        copy_async<LOAD_WIDTH>(shared_address(target), source);
+        if (PAIRED && c + 1 < STAGED_C) copy_async<LOAD_WIDTH>(shared_address(target + PLANE), source + LAYER_H * LAYER_W);
+    });
+    copy_async_commit();
 }
 
-#if PREFETCH && BULK_COPIES
 // The first blocks of every PREFETCH bring the x of the PREFETCH after those into the L2 cache, SHARE sets of images each.
 __device__ __forceinline__ void prefetch_x(const float *x, int B)
 {
     const unsigned place = blockIdx.x % PREFETCH, first = (blockIdx.x - place + PREFETCH + place * SHARE) * IMAGES;
-    const int images = LEAST(B - (int)first, SHARE * IMAGES);
+    const int images = least(B - (int)first, SHARE * IMAGES);
     if (threadIdx.x == 0 && place < PREFETCH / SHARE && images > 0)
-        BULK_PREFETCH(x + (size_t)first * (LAYER_C * LAYER_H * LAYER_W) / 4 * 4,
+        bulk_prefetch(x + (size_t)first * (LAYER_C * LAYER_H * LAYER_W) / 4 * 4,
                       images * (LAYER_C * LAYER_H * LAYER_W) / 4 * 16);   // runs of 16 bytes
 }
-#endif
 
 // Turn what this thread has copied into operands, in place.
 __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows)
 {
-    FOR_EACH_COPY(images, rows) {
-        unsigned *words = staged + (image * STAGED_C + c) * PLANE + row * LAYER_W + at;
+    for_each_copy(images, rows, [=](int image, int c, int row, int at) {
+        unsigned *target = staged + (image * STAGED_C + c) * PLANE + row * LAYER_W + at;
         float first[LOAD_WIDTH], second[LOAD_WIDTH] = {};
         unsigned large[LOAD_WIDTH], small[LOAD_WIDTH];
-        COPY(LOAD_WIDTH, first, (float *)words);
-        if (PAIRED && c + 1 < STAGED_C) COPY(LOAD_WIDTH, second, (float *)words + PLANE);
+        words<LOAD_WIDTH>(first) = words<LOAD_WIDTH>((float *)target);
+        if (PAIRED && c + 1 < STAGED_C) words<LOAD_WIDTH>(second) = words<LOAD_WIDTH>((float *)target + PLANE);
         UNROLLED(LOAD_WIDTH)
         for (int j = 0; j < LOAD_WIDTH; j++) {
             large[j] = larger(first[j], second[j]);
             small[j] = smaller(first[j], second[j]);
         }
-        COPY(LOAD_WIDTH, words, large);
-        if (OPERANDS == OPERANDS_FP16X3) COPY(LOAD_WIDTH, words + PLANE, small);
-    }
+        words<LOAD_WIDTH>(target) = words<LOAD_WIDTH>(large);
+        if constexpr (OPERANDS == OPERANDS_FP16X3) words<LOAD_WIDTH>(target + PLANE) = words<LOAD_WIDTH>(small);
+    });
 }
 
 // Set words to 0 that follow the last image in a buffer: a row's last pixels read on, times 0.
 __device__ __forceinline__ void end_x(unsigned *staged, int images)
 {
-    for (int image = LEAST(images, IMAGES); BEYOND && image <= IMAGES && threadIdx.x < BEYOND; image++)
+    for (int image = least(images, IMAGES); BEYOND && image <= IMAGES && threadIdx.x < BEYOND; image++)
         staged[image * STAGED_C * PLANE + threadIdx.x] = 0;
 }

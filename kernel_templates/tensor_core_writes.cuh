@@ -23,18 +23,19 @@ __device__ __forceinline__ float *locate_y(float *y, unsigned column, int images
     return y + (image * LAYER_M * H_OUT + row) * W_OUT + *at;   // a set of images has less than 2^32 words
 }
 
-// Which of a tile's rows and channels are written; what never hangs over is not asked for.
-#define HAS_ROW(h) (H_OUT % BLOCK_ROWS || BLOCK_ROWS % TILE_ROWS ? (h) < height : height > 0)
-#define HAS_CHANNEL(m) (LAYER_M % TILE_M == 0 || (int)(m) < filters)
+// The place of a lane's sum: of its octet j of columns, row h, and column n of the product.
+__device__ __forceinline__ constexpr int place_of(int j, int h, int n)
+{
+    return ((j / 2 * TILE_ROWS + h) * N_TILES + n / 2) * 4 + j % 2 * 2 + n % 2;
+}
 
-// Write a task's sums to y, the first channel of the group in the set of images.
-__device__ __forceinline__ void write_task(float *y, float *sums, int first, int images, int rows, int filters)
+// Write a task's sums where a row of the product is several pixels, so that a lane has neighbouring ones.
+__device__ __forceinline__ void write_neighbours(float *y, float *sums, int first, int images, int rows, int filters)
 {
     const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const unsigned lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
     unsigned at;
     int height;
-#if SHIFTS > 1
-    const unsigned lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
     UNROLLED(OCTETS)
     for (int j = 0; j < OCTETS; j++) {
         float *const target = locate_y(y, first + j * 8 + g, images, rows, &at, &height)
@@ -46,13 +47,19 @@ __device__ __forceinline__ void write_task(float *y, float *sums, int first, int
                 UNROLLED(2 / STORED)
                 for (int i = 0; i < 2; i += STORED) {
                     const int m = n * 8 / SHIFTS;
-                    if (HAS_ROW(h) && HAS_CHANNEL(m + lane_m) && (BEYOND == 0 || at + lane_shift + i < W_OUT))
-                        STREAM(STORED, &target[(m * H_OUT + h) * W_OUT + i],
-                               &SUM(j, h, 2 * n + i));
+                    if ((ROWS_OVER ? h < height : height > 0) && (!CHANNELS_OVER || (int)(m + lane_m) < filters) && (BEYOND == 0 || at + lane_shift + i < W_OUT))
+                        stream<STORED>(&target[(m * H_OUT + h) * W_OUT + i], &sums[place_of(j, h, 2 * n + i)]);
                 }
     }
-#else
+}
+
+// Write a task's sums where a row of the product is a pixel: vectors that a lane has, or words after an exchange of them.
+__device__ __forceinline__ void write_rows(float *y, float *sums, int first, int images, int rows, int filters)
+{
+    const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const unsigned lane_m = NEIGHBOURS ? t * 2 : t / OCTETS * OCTETS * 2;
+    unsigned at;
+    int height;
     float *const target = locate_y(y, first + (NEIGHBOURS ? g * OCTETS : t % OCTETS * 8 + g), images, rows, &at, &height)
                             + lane_m * H_OUT * W_OUT;
     UNROLLED(TILE_ROWS)
@@ -62,19 +69,24 @@ __device__ __forceinline__ void write_task(float *y, float *sums, int first, int
             float values[OCTETS];
             UNROLLED(OCTETS)
             for (int j = 0; j < OCTETS; j++)
-                values[j] = SUM(j, h, n);
-            if (!NEIGHBOURS) exchange(values, t);
+                values[j] = sums[place_of(j, h, n)];
+            if constexpr (!NEIGHBOURS) exchange(values, t);
             UNROLLED(NEIGHBOURS ? 1 : OCTETS)
             for (int j = 0; j < (NEIGHBOURS ? 1 : OCTETS); j++) {
                 const int m = n / 2 * 8 + n % 2 + j * 2;
-                if (HAS_ROW(h) && HAS_CHANNEL(m + lane_m))
-                    STREAM(NEIGHBOURS ? OCTETS : 1, &target[(m * H_OUT + h) * W_OUT], &values[j]);
+                if ((ROWS_OVER ? h < height : height > 0) && (!CHANNELS_OVER || (int)(m + lane_m) < filters))
+                    stream<NEIGHBOURS ? OCTETS : 1>(&target[(m * H_OUT + h) * W_OUT], &values[j]);
             }
         }
-#endif
 }
 
-#if BULK_COPIES
+// Write a task's sums to y, the first channel of the group in the set of images.
+__device__ __forceinline__ void write_task(float *y, float *sums, int first, int images, int rows, int filters)
+{
+    if constexpr (SHIFTS > 1) write_neighbours(y, sums, first, images, rows, filters);
+    else write_rows(y, sums, first, images, rows, filters);
+}
+
 // Keep a task's sums in the ring until their rows are whole. filters: channels that there are.
 __device__ __forceinline__ void gather(float *ring, const float *sums, int first, int filters)
 {
@@ -89,9 +101,8 @@ __device__ __forceinline__ void gather(float *ring, const float *sums, int first
             const int m = n / 2 * 8 / SHIFTS + (SHIFTS == 1 ? n % 2 : 0), shift = SHIFTS == 1 ? 0 : n % 2;
             UNROLLED(TILE_ROWS)
             for (int h = 0; h < TILE_ROWS; h++)
-                if (column < COLUMNS && HAS_CHANNEL(m + lane_m) && (BEYOND == 0 || at + shift < W_OUT))
-                    COPY(STORED, &target[m * RING_PITCH + h * W_OUT + shift],
-                         &SUM(j, h, n));
+                if (column < COLUMNS && (!CHANNELS_OVER || (int)(m + lane_m) < filters) && (BEYOND == 0 || at + shift < W_OUT))
+                    words<STORED>(&target[m * RING_PITCH + h * W_OUT + shift]) = words<STORED>(&sums[place_of(j, h, n)]);
         }
     }
 }
@@ -105,18 +116,14 @@ __device__ __forceinline__ void write_finished(float *y, const float *ring, int 
         UNROLLED(1)
         for (int tile = round * ROUND_COLUMNS / ROW_COLUMNS, next; tile < ended; tile = next) {
             const int image = tile / ROW_TILES, row = tile % ROW_TILES * TILE_ROWS;
-            next = LEAST(ended, LEAST((image + 1) * ROW_TILES, (tile / RING + 1) * RING));
-            const int height = LEAST(rows - row, (next - tile) * TILE_ROWS);
+            next = least(ended, least((image + 1) * ROW_TILES, (tile / RING + 1) * RING));
+            const int height = least(rows - row, (next - tile) * TILE_ROWS);
             if (image < images && height > 0)
-                BULK_STORE(y + (((size_t)image * LAYER_M + m) * H_OUT + row) * W_OUT,
+                bulk_store(y + (((size_t)image * LAYER_M + m) * H_OUT + row) * W_OUT,
                            ring + m * RING_PITCH + tile % RING * ROW_TILE, height * W_OUT * 4);
         }
-    BULK_COMMIT();
+    bulk_commit();
 }
-#endif
-
-#if SPLIT_C > 1
-#define CLUSTER __cluster_dims__(1, 1, SPLIT_C)
 
 // Add the cluster's sums up in its first block, by way of the shared memory where x and w were; true for that block.
 __device__ __forceinline__ bool add_up(float *sums, float *shared)
@@ -126,18 +133,12 @@ __device__ __forceinline__ bool add_up(float *sums, float *shared)
     __syncthreads();
     for (int j = 0; block > 0 && j < SUMS; j++)
         own[j * THREADS] = sums[j];
-    CLUSTER_SYNC();
+    cluster_sync();
     UNROLLED(1)
     for (int other = 1; block == 0 && other < SPLIT_C; other++)
         UNROLLED(SUMS)
-        for (int j = 0; j < SUMS; j++) {
-            float sum;
-            CLUSTER_LOAD(sum, other, own + j * THREADS);
-            sums[j] += sum;
-        }
-    CLUSTER_SYNC();   // a block's shared memory lasts until it has been read
+        for (int j = 0; j < SUMS; j++)
+            sums[j] += cluster_load(own + j * THREADS, other);
+    cluster_sync();   // a block's shared memory lasts until it has been read
     return block == 0;
 }
-#else
-#define CLUSTER
-#endif

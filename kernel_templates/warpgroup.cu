@@ -25,82 +25,95 @@
 //   LOADERS    threads that only stage what the others multiply next (0: all threads do both)
 //   WRITES     a store is 8 pixels of 4 channels, as lanes have them, or 32 pixels of one, by way of shared memory
 //   ASKED      units of 8 channels of a pixel that a thread asks for at once
-// Constraints: in warpgroup_sizes.cuh, each with its reason.
+// Constraints, sizes and launch: in warpgroup.py.
 
-#include "warpgroup_sizes.cuh"
-#include "rounding.cuh"
-#include "warpgroup_product.cuh"
+#include "ptx.cuh"
+#include "ptx_wgmma.cuh"
 #include "warpgroup_staging.cuh"
 #include "warpgroup_writes.cuh"
 
-__global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+static_assert(WARPGROUPS > 0, "some threads have to multiply");
+static_assert(C_UNITS % 2 == 0, "a product takes two units of channels");
+
+// An operand's beginning, in units of 16 bytes, and how many units on the second 16 bytes of its rows begin. Rows follow
+// each other by a unit (the layout without swizzle), so an operand may begin at any of them.
+__device__ __forceinline__ unsigned operand(const uint4 *at, unsigned second)
+{
+    return shared_address(at) / 16 | second << 16;
+}
+
+// Step i of a block: which part of the batch, from which image and row of the product on, which channels.
+__device__ __forceinline__ unsigned work_of(int i) { return blockIdx.x + i / CHUNKS * gridDim.x; }
+__device__ __forceinline__ unsigned image_of(int i) { return work_of(i) / BANDS * IMAGES; }
+__device__ __forceinline__ unsigned row_of(int i) { return work_of(i) % BANDS * BAND_TILES * 64; }
+__device__ __forceinline__ int channel_of(int i) { return i % CHUNKS * STAGED_C; }
+
+// The barriers of its buffers: filled by producers, emptied by consumers.
+__device__ __forceinline__ int full(int i) { return 1 + i % BUFFERS; }
+__device__ __forceinline__ int empty(int i) { return 1 + BUFFERS + i % BUFFERS; }
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
              int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
 {
     SHARED_MEMORY(uint4, staged, SHARED_UNITS);
     uint4 *const staged_w = staged + BUFFERS * PARTS * X_UNITS;
     const int group = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);   // as one number of the warp, not one of each lane
-    const int m_first = blockIdx.y * TILE_M, work = UP(B, IMAGES) * BANDS;
+    const int m_first = blockIdx.y * TILE_M, work = ceil_div(B, IMAGES) * BANDS;
     w += m_first * LAYER_C * FILTER;
     y += m_first * H_OUT * W_OUT;
     const unsigned stager = threadIdx.x - (THREADS - STAGERS);
     float sums[OWN_TILES][COLUMNS / 2];
 
-// Step i of the block: which part of the batch, from which image and row of the product on, which channels.
-#define WORK(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
-#define IMAGE(i) (WORK(i) / BANDS * IMAGES)
-#define ROW(i) (WORK(i) % BANDS * BAND_TILES * 64)
-#define C(i) ((i) % CHUNKS * STAGED_C)
-#define X_BUFFER(i) (staged + (i) % BUFFERS * PARTS * X_UNITS)
-#define W_BUFFER(i) (staged_w + (i) % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS)
-#define FULL(i) (1 + (i) % BUFFERS)
-#define EMPTY(i) (1 + BUFFERS + (i) % BUFFERS)
-#define IS_STEP(i) ((i) < SEQUENCE * CHUNKS && WORK(i) < work)
-#define STAGE(i)                                                                                                     \
-    do {                                                                                                             \
-        stage_x(X_BUFFER(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W, C(i), B - (int)IMAGE(i), ROW(i),    \
-                stager);                                                                                             \
-        if (!KEEP_W) stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first, stager, STAGERS);                              \
-        BULK_FENCE();   /* what threads have written is read by the tensor cores */                                  \
-    } while (0)
+    const auto x_buffer = [=](int i) { return staged + i % BUFFERS * PARTS * X_UNITS; };
+    const auto w_buffer = [=](int i) { return staged_w + i % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS; };
+    const auto stage = [=](int i) {
+        stage_x(x_buffer(i), x + (size_t)image_of(i) * LAYER_C * LAYER_H * LAYER_W, channel_of(i), B - (int)image_of(i), row_of(i),
+                stager);
+        if constexpr (!KEEP_W) stage_w(w_buffer(i), w, channel_of(i), LAYER_M - m_first, stager, STAGERS);
+        bulk_fence();   // what threads have written is read by the tensor cores
+    };
 
-    if (SHIFTS > 1) {
+    // Prologue: filters that stay, and the first words.
+    if constexpr (SHIFTS > 1) {
         clear_w(staged_w);
         __syncthreads();
     }
     UNROLLED(1)
     for (int i = 0; KEEP_W && i < CHUNKS; i++)
-        stage_w(W_BUFFER(i), w, C(i), LAYER_M - m_first, threadIdx.x, THREADS);
-#if LOADERS
-    BULK_FENCE();
-    __syncthreads();
-    if (group >= WARPGROUPS) {
-        UNROLLED(1)
-        for (int i = 0; IS_STEP(i); i++) {
-            if (i >= BUFFERS) BARRIER_WAIT(EMPTY(i), THREADS);
-            STAGE(i);
-            BARRIER_ARRIVE(FULL(i), THREADS);
+        stage_w(w_buffer(i), w, channel_of(i), LAYER_M - m_first, threadIdx.x, THREADS);
+    if constexpr (LOADERS > 0) {
+        bulk_fence();
+        __syncthreads();
+        if (group >= WARPGROUPS) {   // producers: they fill buffers that consumers have emptied, and are done
+            UNROLLED(1)
+            for (int i = 0; i < BLOCK_STEPS && work_of(i) < work; i++) {
+                if (i >= BUFFERS) barrier_wait(empty(i), THREADS);
+                stage(i);
+                barrier_arrive(full(i), THREADS);
+            }
+            return;
         }
-        return;
+    } else {
+        stage(0);
+        __syncthreads();
     }
-#else
-    STAGE(0);
-    __syncthreads();
-#endif
+
+    // Mainloop: a step is a part of the channels of a part of the batch.
     UNROLLED(1)
-    for (int i = 0; IS_STEP(i); i++) {
-        if (LOADERS) BARRIER_WAIT(FULL(i), THREADS);
+    for (int i = 0; i < BLOCK_STEPS && work_of(i) < work; i++) {
+        if constexpr (LOADERS > 0) barrier_wait(full(i), THREADS);
         else if (BUFFERS == 1 && i > 0) {
-            STAGE(i);
+            stage(i);
             __syncthreads();
         }
-        const unsigned a = operand(X_BUFFER(i), SHIFTS * PITCH), b = operand(W_BUFFER(i), COLUMNS);
+        const unsigned a = operand(x_buffer(i), SHIFTS * PITCH), b = operand(w_buffer(i), COLUMNS);
         int add = i % CHUNKS > 0;
         UNROLLED(1)
         for (int unit = 0; unit < C_UNITS; unit += 2)
             UNROLLED(1)
             for (int p = 0; p < LAYER_K; p++) {
-                WARPGROUP_FENCE();
+                wgmma_fence();
                 UNROLLED(TERMS)
                 for (int q = 0; q < TERMS; q++)
                     UNROLLED(PRODUCTS)
@@ -108,29 +121,31 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                         const int x_part = PARTS == 2 && product == 0, w_part = PARTS == 2 && product == 1;
                         UNROLLED(OWN_TILES)
                         for (int j = 0; j < OWN_TILES; j++) {
-                            const int tile = LEAST(group * OWN_TILES + j, TILES - 1);
+                            const int tile = least(group * OWN_TILES + j, TILES - 1);
                             const int corner = tile / BAND_TILES * C_UNITS * SHIFTS * PITCH + tile % BAND_TILES * 64;
                             const int step = (unit * SHIFTS + q % SHIFTS) * PITCH + p * (ROW_PIXELS / SHIFTS) + q / SHIFTS;
-                            multiply_add(sums[j], a + x_part * X_UNITS + corner + step,
-                                         b + w_part * W_UNITS + (p * TERMS + q) * W_PITCH + unit * COLUMNS, add);
+                            wgmma<MMA, COLUMNS>(sums[j], a + x_part * X_UNITS + corner + step,
+                                                b + w_part * W_UNITS + (p * TERMS + q) * W_PITCH + unit * COLUMNS, add);
                         }
                         add = 1;
                     }
-                WARPGROUP_COMMIT();
+                wgmma_commit();
             }
-        if (!LOADERS && BUFFERS == 2 && IS_STEP(i + 1)) STAGE(i + 1);
-        WARPGROUP_WAIT();
-        if (!LOADERS) __syncthreads();   // these words have been read, the next ones are there
-        else if (IS_STEP(i + BUFFERS)) BARRIER_ARRIVE(EMPTY(i), THREADS);
+        if (LOADERS == 0 && BUFFERS == 2 && i + 1 < BLOCK_STEPS && work_of(i + 1) < work) stage(i + 1);
+        wgmma_wait();
+        if constexpr (LOADERS == 0) __syncthreads();   // these words have been read, the next ones are there
+        else if (i + BUFFERS < BLOCK_STEPS && work_of(i + BUFFERS) < work) barrier_arrive(empty(i), THREADS);
+
+        // Epilogue, after the last part of the channels.
         UNROLLED(OWN_TILES)
         for (int j = 0; j < OWN_TILES; j++) {
             UNROLLED(COLUMNS / 2)
             for (int n = 0; n < COLUMNS / 2; n++)
-                WARPGROUP_ARRIVED(sums[j][n]);
+                wgmma_arrived(sums[j][n]);
             const int tile = group * OWN_TILES + j, image = tile / BAND_TILES;
-            if (i % CHUNKS == CHUNKS - 1 && tile < TILES && IMAGE(i) + image < B)
-                write_tile(y + (size_t)(IMAGE(i) + image) * LAYER_M * H_OUT * W_OUT, sums[j],
-                           (float *)(staged_w + W_SETS * PARTS * W_UNITS), ROW(i) + tile % BAND_TILES * 64,
+            if (i % CHUNKS == CHUNKS - 1 && tile < TILES && image_of(i) + image < B)
+                write_tile(y + (size_t)(image_of(i) + image) * LAYER_M * H_OUT * W_OUT, sums[j],
+                           (float *)(staged_w + W_SETS * PARTS * W_UNITS), row_of(i) + tile % BAND_TILES * 64,
                            LAYER_M - m_first, group);
         }
     }

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import one_of, pick, up
+from tuner.arithmetic import one_of, pick, smaller, up
 from tuner.capabilities import WARPGROUPS, keeps_fp32, magnitudes_of_operands
 from tuner.layers import ConvLayer
 from tuner.rules import block_registers, register_limit
-from tuner.templates import CUDA, Baseline, Constraint, DeviceLimits, KernelTemplate, Launch, Parameter, read_source
+from tuner.sizes import Sizes, size
+from tuner.templates import (
+    CUDA,
+    Baseline,
+    Constraint,
+    DeviceLimits,
+    Heuristic,
+    KernelTemplate,
+    Launch,
+    Parameter,
+    read_source,
+)
 
 MAX_GROUPS = 8
 MANY_CHANNELS = 128
 WIDE = 64  # columns of a product for which the tensor cores do not wait for x
 FEW_BLOCKS = 64
 UNIT_BYTES = 16
-ROW_PITCH = 68  # words of a channel and shift on their way to y
+MAX_COLUMNS = 256
 EXACT = {  # the operands that hold a precision's tolerance, and may be the fastest to
     "fp32": ("fp16x3",),
     "tf32": ("fp16x3", "tf32"),
@@ -34,47 +45,76 @@ STARTS: dict[str, dict[str, int | str]] = {
 }
 
 
-class Tile:
-    """The sizes that follow from one configuration (or columns of them), named as in the .cu."""
+class Tile(Sizes):
+    """The sizes that follow from one configuration (or columns of them)."""
 
-    def __init__(self, p: Any, layer: ConvLayer) -> None:
-        self.p = p
-        self.layer = layer
+    @size
+    def threads(self) -> Any:
+        """of a block"""
+        return self.p.BLOCK_X
 
-    @property
+    @size
     def warpgroups(self) -> Any:
-        return (self.p.BLOCK_X - self.p.LOADERS) // 128
+        """that multiply"""
+        return (self.threads - self.p.LOADERS) // 128
 
-    @property
+    @size
+    def stagers(self) -> Any:
+        """threads that stage what comes next"""
+        return pick(self.p.LOADERS == 0, self.threads, self.p.LOADERS)
+
+    @size
     def parts(self) -> Any:
+        """of a factor: larger, smaller"""
         return 1 + 1 * (self.p.OPERANDS == "fp16x3")
 
-    @property
+    @size
+    def products(self) -> Any:
+        """of a factor's parts"""
+        return pick(self.parts == 2, 3, 1)
+
+    @size
     def unit_c(self) -> Any:
+        """channels in a unit of 16 bytes; a product takes two units"""
         return pick(self.p.OPERANDS == "tf32", 4, 8)
 
-    @property
+    @size
     def staged_c(self) -> Any:
+        """input channels staged at once"""
         return pick(self.p.CHANNELS == 0, self.layer.C, self.p.CHANNELS)
 
-    @property
+    @size
     def chunks(self) -> Any:
+        """parts that the input channels come in"""
         return up(self.layer.C, self.staged_c)
 
-    @property
+    @size
     def c_units(self) -> Any:
+        """units of a pixel's staged channels"""
         return up(self.staged_c, 2 * self.unit_c) * 2
+
+    @size
+    def whole_units(self) -> Any:
+        """no unit hangs over the last channel"""
+        return (self.layer.C % self.staged_c == 0) & (self.staged_c % (2 * self.unit_c) == 0)
 
     @property
     def groups(self) -> Any:
         return up(self.layer.M, self.p.TILE_M)
 
-    @property
+    @size
     def columns(self) -> Any:
+        """of a product: channel, shift"""
         return self.p.TILE_M * self.p.SHIFTS
 
-    @property
+    @size
+    def terms(self) -> Any:
+        """of a filter row, as it is moved on for each shift"""
+        return self.layer.K + self.p.SHIFTS - 1
+
+    @size
     def row_pixels(self) -> Any:
+        """of a row of x, filled up to whole rows of the product"""
         return up(self.layer.W, self.p.SHIFTS) * self.p.SHIFTS
 
     @property
@@ -82,52 +122,123 @@ class Tile:
         rows = (self.layer.H_out - 1) * self.row_pixels // self.p.SHIFTS + up(self.layer.W_out, self.p.SHIFTS)
         return up(rows, 64)
 
-    @property
+    @size
     def band_tiles(self) -> Any:
+        """tiles of 64 rows of the product in a band"""
         return pick(self.p.BAND == 0, self.image_tiles, self.p.BAND)
 
-    @property
+    @size
     def bands(self) -> Any:
+        """of an image"""
         return up(self.image_tiles, self.band_tiles)
 
-    @property
+    @size
     def tiles(self) -> Any:
+        """of a block"""
         return self.p.IMAGES * self.band_tiles
 
-    @property
+    @size
     def own_tiles(self) -> Any:
+        """of a warpgroup"""
         return up(self.tiles, self.warpgroups)
 
     @property
     def registers(self) -> Any:
         return self.own_tiles * self.columns // 2 + pick(self.p.LOADERS == 0, 64, 32)
 
+    @size
+    def block_steps(self) -> Any:
+        """parts of the channels of parts of the batch that a block goes through"""
+        return self.p.SEQUENCE * self.chunks
+
     @property
     def work(self) -> Any:
         return up(self.layer.B, self.p.IMAGES) * self.bands
 
-    @property
-    def row_channels(self) -> Any:
-        most = 32 // self.p.SHIFTS
-        return pick(most > self.p.TILE_M, self.p.TILE_M, most)
-
-    @property
-    def terms(self) -> Any:
-        return self.layer.K + self.p.SHIFTS - 1
-
-    @property
+    @size
     def pitch(self) -> Any:
+        """units from shift to shift of x: every SHIFTS-th pixel of a band and of what its filters reach"""
         reach = self.band_tiles * 64 + ((self.layer.K - 1) * self.row_pixels + self.terms - 1) // self.p.SHIFTS
         apart = 8 // self.p.SHIFTS
         return pick(self.p.SHIFTS == 1, reach, up(reach - apart, 8) * 8 + apart)
 
+    @size
+    def x_units(self) -> Any:
+        """of x in a set of staged words"""
+        return self.p.IMAGES * self.c_units * self.p.SHIFTS * self.pitch
+
+    @size
+    def x_batch(self) -> Any:
+        """of them that a thread asks for at once"""
+        return self.batch(self.x_units)
+
+    @size
+    def w_pitch(self) -> Any:
+        """units of a filter's term; neighbouring terms lie in other banks"""
+        return self.c_units * self.columns + 1
+
+    @size
+    def w_units(self) -> Any:
+        """of w in a set"""
+        return self.layer.K * self.terms * self.w_pitch
+
+    @size
+    def w_items(self) -> Any:
+        """units of w before they are shifted"""
+        return self.p.TILE_M * self.c_units * self.layer.K**2
+
+    @size
+    def w_batch(self) -> Any:
+        """of them that a thread asks for at once"""
+        return self.batch(self.w_items)
+
+    @size
+    def keep_w(self) -> Any:
+        """filters stay in shared memory"""
+        return self.p.WEIGHTS == "resident"
+
+    @size
+    def w_sets(self) -> Any:
+        """sets of w"""
+        return pick(self.keep_w, self.chunks, self.p.BUFFERS)
+
+    @size
+    def row_channels(self) -> Any:
+        """written at once by way of shared memory"""
+        return smaller(self.p.TILE_M, 32 // self.p.SHIFTS)
+
+    @size
+    def row_fours(self) -> Any:
+        """of these channels, a warp each"""
+        return up(self.row_channels, 4)
+
+    @size
+    def row_pitch(self) -> Any:
+        """words of a channel; neighbouring channels lie in other banks"""
+        return 68 * self.p.SHIFTS
+
+    @size
+    def written(self) -> Any:
+        """the first barrier of a warpgroup's rows"""
+        return 1 + 2 * self.p.BUFFERS
+
+    @property
+    def row_units(self) -> Any:
+        rows = self.warpgroups * self.row_channels * self.row_pitch // 4
+        return (self.p.WRITES == "rows") * rows
+
+    @size
+    def shared_units(self) -> Any:
+        """all of shared memory, 16 bytes each"""
+        return self.parts * (self.p.BUFFERS * self.x_units + self.w_sets * self.w_units) + self.row_units
+
     @property
     def shared_bytes(self) -> Any:
-        x_units = self.p.IMAGES * self.c_units * self.p.SHIFTS * self.pitch
-        w_units = self.layer.K * self.terms * (self.c_units * self.columns + 1)
-        w_sets = pick(self.p.WEIGHTS == "resident", self.chunks, self.p.BUFFERS)
-        rows = (self.p.WRITES == "rows") * self.warpgroups * self.row_channels * (ROW_PITCH * self.p.SHIFTS) // 4
-        return UNIT_BYTES * (self.parts * (self.p.BUFFERS * x_units + w_sets * w_units) + rows)
+        return UNIT_BYTES * self.shared_units
+
+    def batch(self, items: Any) -> Any:
+        """Return how many units, of so many in all, a thread asks for at once."""
+        return smaller(up(items, self.stagers), self.p.ASKED * 8 // self.unit_c)
 
     @property
     def waste(self) -> Any:
@@ -260,6 +371,11 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: limits.max_threads >= p.BLOCK_X,
             "a block has more threads than the device allows",
         ),
+        Constraint(
+            "product",
+            lambda p, layer, limits: Tile(p, layer).columns <= MAX_COLUMNS,
+            "a product is at most 256 columns wide",
+        ),
         Constraint("multipliers", lambda p, layer, limits: p.BLOCK_X > p.LOADERS, "some threads have to multiply"),
         Constraint(
             "use of loaders",
@@ -277,52 +393,14 @@ TEMPLATE = KernelTemplate(
             "channels are written in equal parts",
         ),
         Constraint(
-            "some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"
-        ),
-        Constraint(
             "whole products",
             lambda p, layer, limits: (p.CHANNELS == 0) | (p.CHANNELS % (2 * Tile(p, layer).unit_c) == 0),
             "a part of the channels is less than a product takes",
         ),
         Constraint(
-            "input channels over", few_channels_over, "more than half of the channels multiplied would hang over"
-        ),
-        Constraint(
-            "use of shifts",
-            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).columns <= WIDE),
-            "a product this wide gains nothing by shifts",
-        ),
-        Constraint(
-            "shifts over",
-            lambda p, layer, limits: 6 * up(layer.W_out, p.SHIFTS) * p.SHIFTS <= 7 * layer.W_out,
-            "more than a seventh of the shifted pixels would hang over",
-        ),
-        Constraint(
-            "channels over",
-            lambda p, layer, limits: 6 * p.TILE_M * Tile(p, layer).groups <= up(layer.M, 8) * 8 * 7,
-            "more than a seventh of the channels computed would hang over",
-        ),
-        Constraint(
-            "band", lambda p, layer, limits: Tile(p, layer).image_tiles > p.BAND, "a band is less than an image"
-        ),
-        Constraint(
             "one image",
             lambda p, layer, limits: (p.BAND == 0) | (p.IMAGES == 1),
             "a block owns bands of one image, or whole images",
-        ),
-        Constraint("pixels over", few_pixels_over, "more than a seventh of the pixels computed would hang over"),
-        Constraint("turns", few_turns_over, "more than a seventh of the warpgroups' turns would be empty"),
-        Constraint(
-            "thread registers",
-            lambda p, layer, limits: Tile(p, layer).registers <= 255,
-            "the warpgroup's tiles do not fit its registers",
-        ),
-        block_registers(registers),
-        register_limit(registers, "the warpgroup's tiles are"),
-        Constraint(
-            "kept filters",
-            lambda p, layer, limits: (p.WEIGHTS == "resident") | (Tile(p, layer).chunks > 1),
-            "filters that are staged once stay resident",
         ),
         Constraint(
             "next words",
@@ -330,18 +408,55 @@ TEMPLATE = KernelTemplate(
             "more buffers than a block has steps",
         ),
         Constraint(
-            "few groups",
-            lambda p, layer, limits: (p.TILE_M >= MANY_CHANNELS) | (Tile(p, layer).groups <= MAX_GROUPS),
-            "more than 8 blocks would stage the same x for few channels each",
-        ),
-        Constraint("busy device", busy, "turns leave fewer than 64 blocks"),
-        Constraint(
             "shared memory",
             lambda p, layer, limits: Tile(p, layer).shared_bytes <= limits.shared_bytes,
             "the staged x and w do not fit shared memory",
         ),
     ),
+    heuristics=(
+        Heuristic("some channels", lambda p, layer, limits: layer.C > p.CHANNELS, "this many channels are all of them"),
+        Heuristic(
+            "input channels over", few_channels_over, "more than half of the channels multiplied would hang over"
+        ),
+        Heuristic(
+            "use of shifts",
+            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).columns <= WIDE),
+            "a product this wide gains nothing by shifts",
+        ),
+        Heuristic(
+            "shifts over",
+            lambda p, layer, limits: 6 * up(layer.W_out, p.SHIFTS) * p.SHIFTS <= 7 * layer.W_out,
+            "more than a seventh of the shifted pixels would hang over",
+        ),
+        Heuristic(
+            "channels over",
+            lambda p, layer, limits: 6 * p.TILE_M * Tile(p, layer).groups <= up(layer.M, 8) * 8 * 7,
+            "more than a seventh of the channels computed would hang over",
+        ),
+        Heuristic("band", lambda p, layer, limits: Tile(p, layer).image_tiles > p.BAND, "a band is less than an image"),
+        Heuristic("pixels over", few_pixels_over, "more than a seventh of the pixels computed would hang over"),
+        Heuristic("turns", few_turns_over, "more than a seventh of the warpgroups' turns would be empty"),
+        Heuristic(
+            "thread registers",
+            lambda p, layer, limits: Tile(p, layer).registers <= 255,
+            "the warpgroup's tiles do not fit its registers",
+        ),
+        block_registers(registers),
+        register_limit(registers, "the warpgroup's tiles are"),
+        Heuristic(
+            "kept filters",
+            lambda p, layer, limits: (p.WEIGHTS == "resident") | (Tile(p, layer).chunks > 1),
+            "filters that are staged once stay resident",
+        ),
+        Heuristic(
+            "few groups",
+            lambda p, layer, limits: (p.TILE_M >= MANY_CHANNELS) | (Tile(p, layer).groups <= MAX_GROUPS),
+            "more than 8 blocks would stage the same x for few channels each",
+        ),
+        Heuristic("busy device", busy, "turns leave fewer than 64 blocks"),
+    ),
     launch=launch,
+    sizes=Tile,
     figures=figures,
     magnitudes=magnitudes_of_operands,
     baselines=tuple(  # so that a search knows of this template from the first; valid for one layer or another

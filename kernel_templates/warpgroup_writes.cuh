@@ -8,17 +8,19 @@ __device__ __forceinline__ bool locate(unsigned pixel, int *at)
     return row < H_OUT && column < W_OUT;
 }
 
-#define IS_FILTER(m) (LAYER_M % TILE_M == 0 || (m) < filters)
-#define SUM(octet, half, n) sums[(octet) * 4 + (half) * 2 + (n)]   // of columns 2t + n of 8
+__device__ __forceinline__ bool is_filter(int m, int filters) { return LAYER_M % TILE_M == 0 || m < filters; }
 
-// Write a tile of a warpgroup, of which lane (g, t) of a warp has rows g and g + 8 of the warp's 16 and columns 2t and 2t + 1
-// of every 8: (channel, shift). y: the first channel of an image. row: of the product, the tile's first. filters: that there
-// are from the first on.
-__device__ __forceinline__ void write_tile(float *y, const float *sums, float *rows, int row, int filters, int group)
+// The place of a lane's sum: of columns 2t + n of an octet of them, of row g or g + 8.
+__device__ __forceinline__ constexpr int place_of(int octet, int half, int n) { return octet * 4 + half * 2 + n; }
+
+// A lane (g, t) of a warp has of a tile the rows g and g + 8 of the warp's 16, and columns 2t and 2t + 1 of every 8: (channel,
+// shift). y: the first channel of an image. row: of the product, the tile's first. filters: that there are from the first on.
+
+// Write a tile by way of shared memory, 32 pixels of a channel at a time.
+__device__ __forceinline__ void write_rows(float *y, const float *sums, float *rows, int row, int filters, int group)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32 % 4;
     const int lane_m = 2 * t / SHIFTS, lane_shift = 2 * t % SHIFTS;
-#if ROWS
     int at[2 * SHIFTS];
     bool there[2 * SHIFTS];
     rows += group * ROW_CHANNELS * ROW_PITCH;
@@ -27,30 +29,36 @@ __device__ __forceinline__ void write_tile(float *y, const float *sums, float *r
         there[part] = locate(row * SHIFTS + part * 32 + lane, &at[part]);
     UNROLLED(TILE_M / ROW_CHANNELS)
     for (int first = 0; first < TILE_M; first += ROW_CHANNELS) {
-        BARRIER_WAIT(WRITTEN(group), 128);   // what was here has been read
+        barrier_wait(WRITTEN + group, 128);   // what was here has been read
         UNROLLED(ROW_CHANNELS * SHIFTS / 8)
         for (int octet = 0; octet < ROW_CHANNELS * SHIFTS / 8; octet++)
             UNROLLED(2)
             for (int half = 0; half < 2; half++) {
                 float *const target = rows + (octet * 8 / SHIFTS + lane_m) * ROW_PITCH
                                       + (warp * 16 + half * 8 + g) * SHIFTS + lane_shift;
-                const float *const source = &SUM(first * SHIFTS / 8 + octet, half, 0);
-                if (SHIFTS > 1) COPY(2, target, source);
+                const float *const source = &sums[place_of(first * SHIFTS / 8 + octet, half, 0)];
+                if constexpr (SHIFTS > 1) words<2>(target) = words<2>(source);
                 else {
                     target[0] = source[0];
                     target[ROW_PITCH] = source[1];
                 }
             }
-        BARRIER_WAIT(WRITTEN(group), 128);
-        UNROLLED(UP(ROW_CHANNELS, 4))
+        barrier_wait(WRITTEN + group, 128);
+        UNROLLED(ROW_FOURS)
         for (int n = 0; n < ROW_CHANNELS; n += 4)
             UNROLLED(2 * SHIFTS)
             for (int part = 0; part < 2 * SHIFTS; part++)
-                if (there[part] && IS_FILTER(first + n + warp))
-                    STREAM(1, &y[(first + n + warp) * H_OUT * W_OUT + at[part]],
+                if (there[part] && is_filter(first + n + warp, filters))
+                    stream<1>(&y[(first + n + warp) * H_OUT * W_OUT + at[part]],
                            &rows[(n + warp) * ROW_PITCH + part * 32 + lane]);
     }
-#else
+}
+
+// Write a tile as lanes have it, 8 pixels of 4 channels at a time.
+__device__ __forceinline__ void write_lanes(float *y, const float *sums, int row, int filters)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32 % 4;
+    const int lane_m = 2 * t / SHIFTS, lane_shift = 2 * t % SHIFTS;
     UNROLLED(2)
     for (int half = 0; half < 2; half++) {
         int at[2];
@@ -63,8 +71,13 @@ __device__ __forceinline__ void write_tile(float *y, const float *sums, float *r
             UNROLLED(2)
             for (int n = 0; n < 2; n++) {
                 const int m = octet * 8 / SHIFTS + lane_m + (SHIFTS > 1 ? 0 : n);
-                if (there[n] && IS_FILTER(m)) STREAM(1, &y[m * H_OUT * W_OUT + at[n]], &SUM(octet, half, n));
+                if (there[n] && is_filter(m, filters)) stream<1>(&y[m * H_OUT * W_OUT + at[n]], &sums[place_of(octet, half, n)]);
             }
     }
-#endif
+}
+
+__device__ __forceinline__ void write_tile(float *y, const float *sums, float *rows, int row, int filters, int group)
+{
+    if constexpr (WRITES == WRITES_ROWS) write_rows(y, sums, rows, row, filters, group);
+    else write_lanes(y, sums, row, filters);
 }

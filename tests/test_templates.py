@@ -18,6 +18,7 @@ from pocl_harness import CPU_LIMITS, NARROW_LIMITS
 
 from tuner.columns import Columns
 from tuner.devices.cuda_driver import arch_of
+from tuner.devices.nvcc import C_LINKAGE
 from tuner.errors import UsageError
 from tuner.layers import LAYERS, ConvLayer
 from tuner.loading import builtin_templates, load_template
@@ -38,7 +39,6 @@ CUDA_LIMITS = DeviceLimits(
 SMALL_LIMITS = replace(CUDA_LIMITS, max_threads=256, shared_bytes=49_152, constant_bytes=4_096, capability=75)
 TEMPLATES = builtin_templates()
 NAMES = sorted(TEMPLATES)
-TOLD = [name for name in NAMES if TEMPLATES[name].sizes]
 HAS_NVCC = shutil.which("nvcc") is not None
 needs_nvcc = pytest.mark.skipif(not HAS_NVCC, reason="nvcc is not installed")
 
@@ -61,10 +61,10 @@ SHAPES = (
 
 
 def nvcc(source: str, arch: str, folder: Path) -> tuple[int, str]:
-    """Compile as PyCUDA does; return the exit code and the log, the resources used included."""
+    """Compile as PyCUDA does; return the exit code and the log."""
     path = folder / f"{abs(hash((source, arch)))}.cu"
-    path.write_text('extern "C" {\n' + source + "\n}\n")
-    command = ["nvcc", "-cubin", f"-arch={arch}", "-Xptxas", "-v", "-o", str(path.with_suffix(".cubin")), str(path)]
+    path.write_text(source if C_LINKAGE.search(source) else 'extern "C" {\n' + source + "\n}\n")
+    command = ["nvcc", "-cubin", "-std=c++17", f"-arch={arch}", "-o", str(path.with_suffix(".cubin")), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -96,7 +96,7 @@ def test_every_rule_leaves_something_out_and_says_why(name: str) -> None:
     assert idle == {}
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", NAMES)
 def test_sizes_are_the_same_for_one_configuration_and_for_columns(name: str) -> None:
     template = TEMPLATES[name]
     for layer in SHAPES[:4]:
@@ -112,7 +112,7 @@ def test_sizes_are_the_same_for_one_configuration_and_for_columns(name: str) -> 
                     assert column[place] == number, (size, space.configuration(row))
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", NAMES)
 def test_kernel_reads_every_size_it_is_told(name: str) -> None:
     template = TEMPLATES[name]
     sizes = template.sizes_of(template.configuration({}), LAYERS["sp18/conv2"])
@@ -120,7 +120,6 @@ def test_kernel_reads_every_size_it_is_told(name: str) -> None:
     assert [each for each in sizes if each not in common and not re.search(rf"\b{each}\b", template.source)] == []
 
 
-@needs_nvcc
 @pytest.mark.parametrize(
     ("capability", "lacking", "wanted"),
     [
@@ -129,9 +128,7 @@ def test_kernel_reads_every_size_it_is_told(name: str) -> None:
         (80, "clusters", {"WRITES": "exchange", "SPLIT_C": 2}),
     ],
 )
-def test_older_device_is_told_what_it_lacks(
-    capability: int, lacking: str, wanted: dict[str, int | str], tmp_path: Path
-) -> None:
+def test_older_device_is_told_what_it_lacks(capability: int, lacking: str, wanted: dict[str, int | str]) -> None:
     template = TEMPLATES["tensor_core"]
     layer = custom(B=2, C=64, H=16, W=16, M=16, K=3) if lacking == "clusters" else LAYERS["sp18/conv2"]
     space = enumerate_template(template, layer, CUDA_LIMITS)
@@ -140,23 +137,39 @@ def test_older_device_is_told_what_it_lacks(
     broken = template.violated(found, layer, replace(CUDA_LIMITS, capability=capability))
     assert broken is not None
     assert broken.name == lacking
-    assert broken.reason in nvcc(render(template, found, layer, CUDA).source, f"sm_{capability}", tmp_path)[1]
+
+
+@pytest.mark.parametrize("capability", [80, 89, 100])
+def test_warpgroups_are_for_one_generation(capability: int) -> None:
+    template, layer = TEMPLATES["warpgroup"], LAYERS["fa18/conv2"]
+    space = enumerate_template(template, layer, CUDA_LIMITS)
+    limits = replace(CUDA_LIMITS, capability=capability)
+    broken = template.violated(space.configuration(len(space) // 2), layer, limits)
+    assert broken is not None
+    assert broken.reason == "only sm_90a multiplies by warpgroups"
+    assert not len(enumerate_template(template, layer, limits))
 
 
 @needs_nvcc
-@pytest.mark.parametrize("capability", [80, 89, 100])
-def test_warpgroups_are_for_one_generation(capability: int, tmp_path: Path) -> None:
-    template, layer = TEMPLATES["warpgroup"], LAYERS["fa18/conv2"]
-    space = enumerate_template(template, layer, CUDA_LIMITS)
-    configuration = space.configuration(len(space) // 2)
-    source = render(template, configuration, layer, CUDA).source
-    broken = template.violated(configuration, layer, replace(CUDA_LIMITS, capability=capability))
-    assert broken is not None
-    assert broken.reason == "only sm_90a multiplies by warpgroups"
-    assert broken.reason in nvcc(source, arch_of(*divmod(capability, 10)), tmp_path)[1]
-    assert broken.reason in nvcc(source, "sm_90", tmp_path)[1]
-    assert nvcc(source, arch_of(9, 0), tmp_path)[0] == 0
-    assert not len(enumerate_template(template, layer, replace(CUDA_LIMITS, capability=capability)))
+@pytest.mark.parametrize("name", [name for name in NAMES if CUDA in TEMPLATES[name].dialects])
+def test_what_heuristics_leave_out_compiles_too(name: str, tmp_path: Path) -> None:
+    """One random configuration that each heuristic alone refuses."""
+    template, layer = TEMPLATES[name], custom(B=64, C=6, H=14, W=15, M=10, K=3)
+    rng = np.random.default_rng(5)
+    whole = enumerate_template(template.without_heuristics(), layer, replace(CUDA_LIMITS, shared_bytes=60_000))
+    rows = whole.rows[rng.integers(len(whole), size=3_000)]
+    columns = Columns(rows, template.parameters)
+    kept = np.array(
+        [np.broadcast_to(rule.keeps(columns, layer, CUDA_LIMITS), len(rows)) for rule in template.heuristics]
+    )
+    alone = np.flatnonzero((~kept).sum(axis=0) == 1)
+    assert len(alone)
+    place = int(alone[0])
+    chosen = dict(zip([each.name for each in template.parameters], rows[place].tolist(), strict=True))
+    values = {each.name: each.choices[chosen[each.name]] for each in template.parameters}
+    source = render(template, template.configuration(values), layer, CUDA).source
+    code, log = nvcc(source, arch_of(9, 0), tmp_path)
+    assert code == 0, log
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Constraints that several templates share."""
+"""Heuristics that several templates share."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from tuner.layers import ConvLayer
-from tuner.templates import CUDA, Constraint, DeviceLimits
+from tuner.templates import CUDA, DeviceLimits, Heuristic
 
 Registers = Callable[[Any, ConvLayer], Any]  # that a thread may need, by parameters and layer
 
 
-def block_registers(each: Registers) -> Constraint:
+def block_registers(each: Registers) -> Heuristic:
     """Return: ``MIN_BLOCKS`` blocks of ``BLOCK_X`` threads are resident at once."""
 
     def fits(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
         return (each(p, layer) * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers) | (limits.dialect != CUDA)
 
-    return Constraint("block registers", fits, "this many blocks do not fit the registers at once")
+    return Heuristic("block registers", fits, "this many blocks do not fit the registers at once")
 
 
-def register_limit(each: Registers, tile: str) -> Constraint:
+def register_limit(each: Registers, tile: str) -> Heuristic:
     """Return: asking for ``MIN_BLOCKS`` blocks limits the registers of the threads, or nearly so.
 
     Args:
@@ -30,4 +30,4 @@ def register_limit(each: Registers, tile: str) -> Constraint:
     def binds(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
         return (p.MIN_BLOCKS == 1) | (5 * each(p, layer) * p.BLOCK_X * p.MIN_BLOCKS > 2 * limits.registers)
 
-    return Constraint("register limit", binds, f"{tile} too small for a limit of registers to matter")
+    return Heuristic("register limit", binds, f"{tile} too small for a limit of registers to matter")

@@ -16,6 +16,7 @@ from tuner.errors import CompileError, Killed, UsageError
 
 OPTIONS = ("-O3", "-std=c++17")
 WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
+C_LINKAGE = re.compile(r'^extern\s+"C"\s+__global__', re.MULTILINE)  # a kernel of C++ says so itself
 KILLED = re.compile(r"died due to signal (?:1|2|9|15)\b")  # nvcc's own words on a part of it
 SHORT_HEADER_FITS = ("cuda_13.0", "cuda_13.1", "cuda_13.2", "cuda_13.3")  # there, by test, its machine code is the same
 
@@ -92,7 +93,8 @@ def _run(arch: str, source: str, more: Sequence[str] = ()) -> tuple[bytes, int]:
     options = [*OPTIONS, *WARN_SPILLS, *more]
     with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
         warnings.simplefilter("always")
-        binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=False, cache_dir=False)
+        plain = C_LINKAGE.search(source) is not None  # else PyCUDA puts the whole source between extern "C" { and }
+        binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=plain, cache_dir=False)
     return cast(bytes, binary), spilled_bytes("\n".join(str(each.message) for each in said))
 
 

@@ -118,7 +118,7 @@ def declaration(entry: str) -> list[str]:
 def _linked(prefix: str, source: str) -> str:
     """Let several .cu files hold this source: the kernel's linkage is the user's choice, helpers are inline."""
     source = _HELPER.sub("inline ", source)
-    return re.sub(r"^__global__", f"{prefix}_LINKAGE __global__", source, flags=re.MULTILINE)
+    return re.sub(r'^(?:extern "C" )?__global__', f"{prefix}_LINKAGE __global__", source, flags=re.MULTILINE)
 
 
 def _weights_in_constant(source: str) -> bool:
