@@ -51,9 +51,9 @@ static_assert(!KEEP_W || (STEPS == 1 && CHUNKS == 1), "registers keep the weight
 #define CLUSTER
 #endif
 
-// Step i of a block: its set of images, and which of the channels from c_first on.
-__device__ __forceinline__ unsigned set_of(int i) { return blockIdx.x + i / OWN_CHUNKS * gridDim.x; }
-__device__ __forceinline__ int channel_of(int c_first, int i) { return c_first + i % OWN_CHUNKS * STAGED_C; }
+// Step i of a block: its set of images, and its channels. As expressions, since nvcc makes other code of the same functions.
+#define SET(i) (blockIdx.x + (i) / OWN_CHUNKS * gridDim.x)
+#define CHANNEL(i) (c_first + (i) % OWN_CHUNKS * STAGED_C)
 
 extern "C" __global__ void CLUSTER __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
@@ -73,12 +73,12 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     float sums[SUMS];
 
     // Of step i: how many images are left, its words, and where its sums go.
-    const auto images_left = [=](int i) { return B - (int)set_of(i) * IMAGES; };
+    const auto images_left = [=](int i) { return B - (int)SET(i) * IMAGES; };
     const auto x_buffer = [=](int i) { return staged + i % BUFFERS * X_WORDS; };
-    const auto y_of = [=](int i) { return y + (size_t)set_of(i) * IMAGES * LAYER_M * H_OUT * W_OUT; };
+    const auto y_of = [=](int i) { return y + (size_t)SET(i) * IMAGES * LAYER_M * H_OUT * W_OUT; };
     const auto request = [=](int i) {
-        if constexpr (ASYNC_W) request_w(raw, w, channel_of(c_first, i), LAYER_M - m_first);
-        request_x(x_buffer(i), x + ((size_t)set_of(i) * IMAGES * LAYER_C + channel_of(c_first, i)) * LAYER_H * LAYER_W, images_left(i),
+        if constexpr (ASYNC_W) request_w(raw, w, CHANNEL(i), LAYER_M - m_first);
+        request_x(x_buffer(i), x + ((size_t)SET(i) * IMAGES * LAYER_C + CHANNEL(i)) * LAYER_H * LAYER_W, images_left(i),
                   LAYER_H - h_first);
     };
 
@@ -98,14 +98,14 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
     // Mainloop: a step is a part of the channels of a set of images; its words become operands, its tasks are multiplied.
     UNROLLED(1)
-    for (int i = 0; i < BLOCK_STEPS && set_of(i) < sets; i++) {
+    for (int i = 0; i < BLOCK_STEPS && SET(i) < sets; i++) {
         if (BUFFERS == 1 && i > 0) {
             __syncthreads();   // the last one's words have been read
             request(i);
         }
         if constexpr (CHUNKS > 1 && !ASYNC_W) {
             if constexpr (BUFFERS == 2) __syncthreads();
-            stage_w(fragments, w + channel_of(c_first, i) * FILTER, LAYER_C * FILTER, LAYER_M - m_first);
+            stage_w(fragments, w + CHANNEL(i) * FILTER, LAYER_C * FILTER, LAYER_M - m_first);
         }
         copy_async_wait_all();
         if constexpr (ASYNC_W) {
@@ -115,7 +115,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
         if constexpr (OPERANDS != OPERANDS_TF32X3) convert_x(x_buffer(i), images_left(i), LAYER_H - h_first);
         end_x(x_buffer(i), images_left(i));
         __syncthreads();
-        if (BUFFERS == 2 && i + 1 < BLOCK_STEPS && set_of(i + 1) < sets) request(i + 1);
+        if (BUFFERS == 2 && i + 1 < BLOCK_STEPS && SET(i + 1) < sets) request(i + 1);
 
         UNROLLED(1)
         for (int round = 0; round < ROUNDS; round++) {

@@ -42,15 +42,14 @@ __device__ __forceinline__ unsigned operand(const uint4 *at, unsigned second)
     return shared_address(at) / 16 | second << 16;
 }
 
-// Step i of a block: which part of the batch, from which image and row of the product on, which channels.
-__device__ __forceinline__ unsigned work_of(int i) { return blockIdx.x + i / CHUNKS * gridDim.x; }
-__device__ __forceinline__ unsigned image_of(int i) { return work_of(i) / BANDS * IMAGES; }
-__device__ __forceinline__ unsigned row_of(int i) { return work_of(i) % BANDS * BAND_TILES * 64; }
-__device__ __forceinline__ int channel_of(int i) { return i % CHUNKS * STAGED_C; }
-
-// The barriers of its buffers: filled by producers, emptied by consumers.
-__device__ __forceinline__ int full(int i) { return 1 + i % BUFFERS; }
-__device__ __forceinline__ int empty(int i) { return 1 + BUFFERS + i % BUFFERS; }
+// Step i of a block: which part of the batch, from which image and row of the product on, which channels; the barriers of
+// its buffer, filled by producers and emptied by consumers. Expressions, since nvcc makes other code of the same functions.
+#define WORK(i) (blockIdx.x + (i) / CHUNKS * gridDim.x)
+#define IMAGE(i) (WORK(i) / BANDS * IMAGES)
+#define ROW(i) (WORK(i) % BANDS * BAND_TILES * 64)
+#define CHANNEL(i) ((i) % CHUNKS * STAGED_C)
+#define FULL(i) (1 + (i) % BUFFERS)
+#define EMPTY(i) (1 + BUFFERS + (i) % BUFFERS)
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
@@ -68,9 +67,9 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     const auto x_buffer = [=](int i) { return staged + i % BUFFERS * PARTS * X_UNITS; };
     const auto w_buffer = [=](int i) { return staged_w + i % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS; };
     const auto stage = [=](int i) {
-        stage_x(x_buffer(i), x + (size_t)image_of(i) * LAYER_C * LAYER_H * LAYER_W, channel_of(i), B - (int)image_of(i), row_of(i),
+        stage_x(x_buffer(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W, CHANNEL(i), B - (int)IMAGE(i), ROW(i),
                 stager);
-        if constexpr (!KEEP_W) stage_w(w_buffer(i), w, channel_of(i), LAYER_M - m_first, stager, STAGERS);
+        if constexpr (!KEEP_W) stage_w(w_buffer(i), w, CHANNEL(i), LAYER_M - m_first, stager, STAGERS);
         bulk_fence();   // what threads have written is read by the tensor cores
     };
 
@@ -81,16 +80,16 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     }
     UNROLLED(1)
     for (int i = 0; KEEP_W && i < CHUNKS; i++)
-        stage_w(w_buffer(i), w, channel_of(i), LAYER_M - m_first, threadIdx.x, THREADS);
+        stage_w(w_buffer(i), w, CHANNEL(i), LAYER_M - m_first, threadIdx.x, THREADS);
     if constexpr (LOADERS > 0) {
         bulk_fence();
         __syncthreads();
         if (group >= WARPGROUPS) {   // producers: they fill buffers that consumers have emptied, and are done
             UNROLLED(1)
-            for (int i = 0; i < BLOCK_STEPS && work_of(i) < work; i++) {
-                if (i >= BUFFERS) barrier_wait(empty(i), THREADS);
+            for (int i = 0; i < BLOCK_STEPS && WORK(i) < work; i++) {
+                if (i >= BUFFERS) barrier_wait(EMPTY(i), THREADS);
                 stage(i);
-                barrier_arrive(full(i), THREADS);
+                barrier_arrive(FULL(i), THREADS);
             }
             return;
         }
@@ -101,8 +100,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
     // Mainloop: a step is a part of the channels of a part of the batch.
     UNROLLED(1)
-    for (int i = 0; i < BLOCK_STEPS && work_of(i) < work; i++) {
-        if constexpr (LOADERS > 0) barrier_wait(full(i), THREADS);
+    for (int i = 0; i < BLOCK_STEPS && WORK(i) < work; i++) {
+        if constexpr (LOADERS > 0) barrier_wait(FULL(i), THREADS);
         else if (BUFFERS == 1 && i > 0) {
             stage(i);
             __syncthreads();
@@ -121,7 +120,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                         const int x_part = PARTS == 2 && product == 0, w_part = PARTS == 2 && product == 1;
                         UNROLLED(OWN_TILES)
                         for (int j = 0; j < OWN_TILES; j++) {
-                            const int tile = least(group * OWN_TILES + j, TILES - 1);
+                            const int own = group * OWN_TILES + j, tile = own < TILES - 1 ? own : TILES - 1;
                             const int corner = tile / BAND_TILES * C_UNITS * SHIFTS * PITCH + tile % BAND_TILES * 64;
                             const int step = (unit * SHIFTS + q % SHIFTS) * PITCH + p * (ROW_PIXELS / SHIFTS) + q / SHIFTS;
                             wgmma<MMA, COLUMNS>(sums[j], a + x_part * X_UNITS + corner + step,
@@ -131,10 +130,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                     }
                 wgmma_commit();
             }
-        if (LOADERS == 0 && BUFFERS == 2 && i + 1 < BLOCK_STEPS && work_of(i + 1) < work) stage(i + 1);
+        if (LOADERS == 0 && BUFFERS == 2 && i + 1 < BLOCK_STEPS && WORK(i + 1) < work) stage(i + 1);
         wgmma_wait();
         if constexpr (LOADERS == 0) __syncthreads();   // these words have been read, the next ones are there
-        else if (i + BUFFERS < BLOCK_STEPS && work_of(i + BUFFERS) < work) barrier_arrive(empty(i), THREADS);
+        else if (i + BUFFERS < BLOCK_STEPS && WORK(i + BUFFERS) < work) barrier_arrive(EMPTY(i), THREADS);
 
         // Epilogue, after the last part of the channels.
         UNROLLED(OWN_TILES)
@@ -143,9 +142,9 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             for (int n = 0; n < COLUMNS / 2; n++)
                 wgmma_arrived(sums[j][n]);
             const int tile = group * OWN_TILES + j, image = tile / BAND_TILES;
-            if (i % CHUNKS == CHUNKS - 1 && tile < TILES && image_of(i) + image < B)
-                write_tile(y + (size_t)(image_of(i) + image) * LAYER_M * H_OUT * W_OUT, sums[j],
-                           (float *)(staged_w + W_SETS * PARTS * W_UNITS), row_of(i) + tile % BAND_TILES * 64,
+            if (i % CHUNKS == CHUNKS - 1 && tile < TILES && IMAGE(i) + image < B)
+                write_tile(y + (size_t)(IMAGE(i) + image) * LAYER_M * H_OUT * W_OUT, sums[j],
+                           (float *)(staged_w + W_SETS * PARTS * W_UNITS), ROW(i) + tile % BAND_TILES * 64,
                            LAYER_M - m_first, group);
         }
     }
