@@ -11,7 +11,7 @@
 //
 // Parameters
 //   BLOCK_SHAPE  threads; where they are fewer than the tasks, each does several   MIN_BLOCKS  resident at once
-//   CHANNELS     staged at once (0: all)        STAGING  through registers, or asynchronous (with CHANNELS: one ahead)
+//   CHANNELS     staged at once (0: all)        COPY_BY  through registers, or asynchronous (with CHANNELS: one ahead)
 //   ROW_PITCH    of x in shared memory: packed, odd, or padded to the next multiple of 4 words, against bank conflicts
 //   VECTOR       widest copy in words, where alignment allows      UNROLL   one direction of the filter, or all of it
 //   X_READS      words of x slide through registers, or are read for each term, in the vectors of a CPU
@@ -139,7 +139,7 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     const int filters = LAYER_M % TILE_M ? LAYER_M - m_first - group * TILE_M : TILE_M
 #define Y_TILE (y + (image * LAYER_M + group * TILE_M) * H_OUT * W_OUT)
 #define X_BUFFER(n) (staged + (n) * X_WORDS)
-#define W_BUFFER(n) (staged + BUFFERS * X_WORDS + OVERHANG + (n) * W_WORDS)
+#define W_BUFFER(n) (staged + STAGES * X_WORDS + OVERHANG + (n) * W_WORDS)
 #define X_TILE(n) (X_BUFFER(n) + image * STAGED_C * PLANE + row * PITCH + column)
 #if WEIGHTS == WEIGHTS_SHARED
 #define W_TILE(n, c) (W_BUFFER(n) + group * M_WORDS)
@@ -180,12 +180,12 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
     UNROLLED(SUMS)
     for (int i = 0; i < SUMS; i++)
         sums[i] = 0.0f;
-#if STAGING == STAGING_ASYNC
+#if COPY_BY == COPY_BY_CP_ASYNC
     STAGE(0, 0);
 #endif
     UNROLLED(1)
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
-#if STAGING == STAGING_ASYNC
+#if COPY_BY == COPY_BY_CP_ASYNC
         if (chunk + 1 < CHUNKS) {   // the next channels are on their way while these are multiplied
             STAGE((chunk + 1) % 2, (chunk + 1) * STAGED_C);
             COPY_ASYNC_WAIT(1);
@@ -196,7 +196,7 @@ conv_forward(GLOBAL const float *__restrict__ x, W_ARGUMENT const float *__restr
 #endif
         __syncthreads();
         if (task < TASKS)
-            multiply(sums, X_TILE(chunk % BUFFERS), W_TILE(chunk % BUFFERS, chunk * STAGED_C), filters);
+            multiply(sums, X_TILE(chunk % STAGES), W_TILE(chunk % STAGES, chunk * STAGED_C), filters);
         __syncthreads();
     }
     if (task < TASKS && image < images)

@@ -127,10 +127,10 @@ class Tile(Sizes):
     @size
     def async_copies(self) -> Any:
         """copies to shared memory pass no register"""
-        return self.p.STAGING == "async"
+        return self.p.COPY_BY == "cp_async"
 
     @size
-    def buffers(self) -> Any:
+    def stages(self) -> Any:
         """sets of staged words"""
         return 1 + self.async_copies * (self.chunks > 1)
 
@@ -195,7 +195,7 @@ class Tile(Sizes):
     @size
     def shared_words(self) -> Any:
         """all staged words"""
-        return self.buffers * (self.x_words + self.w_words) + self.overhang
+        return self.stages * (self.x_words + self.w_words) + self.overhang
 
     @property
     def shared_bytes(self) -> Any:
@@ -329,8 +329,8 @@ TEMPLATE = KernelTemplate(
         Parameter(name="WEIGHTS", choices=("shared", "constant", "global"), doc="memory that w is read from"),
         Parameter(name="CHANNELS", choices=(0, 1, 4), doc="input channels staged at once; 0: all"),
         Parameter(
-            name="STAGING",
-            choices=("plain", "async"),
+            name="COPY_BY",
+            choices=("register", "cp_async"),
             doc="copies to shared memory: through registers, or asynchronous (by CHANNELS: the next during these)",
         ),
         Parameter(
@@ -369,7 +369,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "asynchronous",
-            lambda p, layer, limits: (p.STAGING == "plain") | (limits.dialect == CUDA),
+            lambda p, layer, limits: (p.COPY_BY == "register") | (limits.dialect == CUDA),
             "this device copies to shared memory through registers alone",
         ),
         Constraint(
@@ -435,7 +435,7 @@ TEMPLATE = KernelTemplate(
         ),
         Heuristic(
             "parts in advance",
-            lambda p, layer, limits: (p.CHANNELS == 0) | (p.STAGING == "async") | (limits.dialect != CUDA),
+            lambda p, layer, limits: (p.CHANNELS == 0) | (p.COPY_BY == "cp_async") | (limits.dialect != CUDA),
             "parts of the channels gain by arriving while others are multiplied",
         ),
         Heuristic(

@@ -31,14 +31,21 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
     "fp16": ("fp16x3", "fp16x4", "tf32", "fp16"),
     "bf16": ("fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
 }
-START = {"OPERANDS": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
+START = {"MMA_TYPE": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
 PAIRS = {"IMAGES": 2, "BLOCK_SHAPE": "128x1"}
 KEPT = {
-    **{"OPERANDS": "fp16x4", "TILE_ROWS": 1, "TILE_COLUMNS": 16, "TILE_M": 10, "SHIFTS": 4, "WRITES": "vector"},
+    **{
+        "MMA_TYPE": "fp16x4",
+        "TILE_ROWS": 1,
+        "TILE_COLUMNS": 16,
+        "TILE_M": 10,
+        "PIXELS_PER_ROW": 4,
+        "EPILOGUE": "vector",
+    },
     **{"BLOCK_SHAPE": "160x1", "WEIGHTS": "registers", "PREFETCH": 512},
 }
 
-FEW = {"OPERANDS": "fp16x4", "TILE_COLUMNS": 16, "BLOCK_SHAPE": "128x1"}  # layers of one or few channels
+FEW = {"MMA_TYPE": "fp16x4", "TILE_COLUMNS": 16, "BLOCK_SHAPE": "128x1"}  # layers of one or few channels
 BURSTS = {"WEIGHTS": "registers", "PREFETCH": 256}
 
 
@@ -58,22 +65,22 @@ class Tile(Sizes):
     @size
     def tf32(self) -> Any:
         """words of operands are TF32, else pairs of halves"""
-        return (self.p.OPERANDS == "tf32x3") | (self.p.OPERANDS == "tf32")
+        return (self.p.MMA_TYPE == "tf32x3") | (self.p.MMA_TYPE == "tf32")
 
     @size
     def paired(self) -> Any:
         """a word is two channels"""
-        return one_of(self.p.OPERANDS, ("fp16x3", "fp16", "bf16"))
+        return one_of(self.p.MMA_TYPE, ("fp16x3", "fp16", "bf16"))
 
     @size
     def parts(self) -> Any:
         """words of a factor: larger, smaller"""
-        return 1 + one_of(self.p.OPERANDS, ("tf32x3", "fp16x3"))
+        return 1 + one_of(self.p.MMA_TYPE, ("tf32x3", "fp16x3"))
 
     @size
     def products(self) -> Any:
         """instructions for a product"""
-        return pick(self.parts == 2, 3, 1 + (self.p.OPERANDS == "fp16x4"))
+        return pick(self.parts == 2, 3, 1 + (self.p.MMA_TYPE == "fp16x4"))
 
     @size
     def fragment(self) -> Any:
@@ -106,12 +113,12 @@ class Tile(Sizes):
     @size
     def own_chunks(self) -> Any:
         """of a block of a cluster"""
-        return self.chunks // self.p.SPLIT_C
+        return self.chunks // self.p.SPLIT_K
 
     @size
     def block_steps(self) -> Any:
         """parts of the channels of sets of images that a block goes through"""
-        return self.p.SEQUENCE * self.own_chunks
+        return self.p.TILES_PER_BLOCK * self.own_chunks
 
     @size
     def word_c(self) -> Any:
@@ -121,7 +128,7 @@ class Tile(Sizes):
     @size
     def window(self) -> Any:
         """words of an image row that the terms of a channel are"""
-        return self.layer.K + self.p.SHIFTS - 1
+        return self.layer.K + self.p.PIXELS_PER_ROW - 1
 
     @size
     def steps(self) -> Any:
@@ -140,7 +147,7 @@ class Tile(Sizes):
     @size
     def n_tiles(self) -> Any:
         """products side by side: 8 columns each"""
-        return self.p.TILE_M * self.p.SHIFTS // 8
+        return self.p.TILE_M * self.p.PIXELS_PER_ROW // 8
 
     @size
     def read_rows(self) -> Any:
@@ -154,13 +161,13 @@ class Tile(Sizes):
 
     @size
     def row_columns(self) -> Any:
-        """of a row of y, SHIFTS pixels each"""
-        return up(self.layer.W_out, self.p.SHIFTS)
+        """of a row of y, PIXELS_PER_ROW pixels each"""
+        return up(self.layer.W_out, self.p.PIXELS_PER_ROW)
 
     @size
     def beyond(self) -> Any:
         """words read past a row, for pixels that are not written"""
-        return self.row_columns * self.p.SHIFTS - self.layer.W_out
+        return self.row_columns * self.p.PIXELS_PER_ROW - self.layer.W_out
 
     @size
     def rows_over(self) -> Any:
@@ -180,22 +187,22 @@ class Tile(Sizes):
     @size
     def neighbours(self) -> Any:
         """a lane has a vector of columns"""
-        return (self.p.WRITES == "vector") & (self.p.SHIFTS == 1)
+        return (self.p.EPILOGUE == "vector") & (self.p.PIXELS_PER_ROW == 1)
 
     @size
     def stored(self) -> Any:
         """words written at once, where a row of the product is several pixels"""
-        return 1 + (self.p.SHIFTS > 1) * (self.layer.W_out % 2 == 0)
+        return 1 + (self.p.PIXELS_PER_ROW > 1) * (self.layer.W_out % 2 == 0)
 
     @size
     def bulk(self) -> Any:
         """rows are gathered and copied in bulk"""
-        return self.p.WRITES == "bulk"
+        return self.p.EPILOGUE == "bulk"
 
     @size
     def together(self) -> Any:
         """all warps go through an epilogue together, with a task or without"""
-        return self.bulk | (self.p.SPLIT_C > 1)
+        return self.bulk | (self.p.SPLIT_K > 1)
 
     @property
     def groups(self) -> Any:
@@ -245,12 +252,12 @@ class Tile(Sizes):
     def swap_x(self) -> Any:
         """fp16x4: x is doubled, its halves swapped"""
         few = self.octets * self.read_rows <= self.layer.K * self.n_tiles
-        return (self.p.OPERANDS == "fp16x4") & few
+        return (self.p.MMA_TYPE == "fp16x4") & few
 
     @size
     def split_w(self) -> Any:
         """fp16x4: halves of w are doubled"""
-        return (self.p.OPERANDS == "fp16x4") & (self.swap_x == 0)
+        return (self.p.MMA_TYPE == "fp16x4") & (self.swap_x == 0)
 
     @size
     def x_parts(self) -> Any:
@@ -340,7 +347,7 @@ class Tile(Sizes):
     @size
     def ring_pitch(self) -> Any:
         """words from channel to channel; lanes t write to banks apart"""
-        banks = 4 * self.p.SHIFTS
+        banks = 4 * self.p.PIXELS_PER_ROW
         return (up(self.ring * self.row_tile + banks, 2 * banks) * 2 - 1) * banks
 
     @size
@@ -351,7 +358,7 @@ class Tile(Sizes):
     @size
     def async_w(self) -> Any:
         """filters arrive as they are, with words of x"""
-        return self.p.STAGING == "async"
+        return self.p.COPY_BY == "cp_async"
 
     @size
     def raw_w(self) -> Any:
@@ -387,7 +394,7 @@ class Tile(Sizes):
     @size
     def shared_words(self) -> Any:
         """all of shared memory"""
-        staged = self.p.BUFFERS * self.x_words + self.overhang + self.w_words
+        staged = self.p.STAGES * self.x_words + self.overhang + self.w_words
         return staged + self.steps * 4 + self.ring_words + self.raw_words
 
     @property
@@ -398,7 +405,7 @@ class Tile(Sizes):
     def waste(self) -> Any:
         """Products computed for each that the layer needs, times turns of a warp for each that has a task."""
         rows = self.bands * self.row_tiles * self.p.TILE_ROWS / self.layer.H_out
-        columns = self.column_tasks * self.p.TILE_COLUMNS / self.columns * (self.row_columns * self.p.SHIFTS)
+        columns = self.column_tasks * self.p.TILE_COLUMNS / self.columns * (self.row_columns * self.p.PIXELS_PER_ROW)
         terms = self.steps * 8 / (self.layer.K * self.word_c)
         over = rows * columns / self.layer.W_out * terms * (self.groups * self.p.TILE_M / self.layer.M)
         return over * self.rounds * self.warps / self.tasks
@@ -407,7 +414,7 @@ class Tile(Sizes):
 def launch(p: Any, layer: ConvLayer) -> Launch:
     tile = Tile(p, layer)
     return Launch(
-        grid=(up(up(layer.B, p.IMAGES), p.SEQUENCE), up(tile.groups, tile.block_groups), tile.bands * p.SPLIT_C),
+        grid=(up(up(layer.B, p.IMAGES), p.TILES_PER_BLOCK), up(tile.groups, tile.block_groups), tile.bands * p.SPLIT_K),
         block=(p.BLOCK_X, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
@@ -421,7 +428,7 @@ def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
 def exact_sums(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     useful = smaller(tile.steps, tile.word_c * layer.K)  # steps that hold a term of a given pixel
-    products = pick(p.OPERANDS == "fp16x4", 2, 3)
+    products = pick(p.MMA_TYPE == "fp16x4", 2, 3)
     added = products * tile.own_chunks * useful * layer.K
     return keeps_fp32(added, layer.reduction, limits)
 
@@ -434,7 +441,7 @@ def large_image(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def ends_in_operands(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (tile.beyond == 0) | ((p.ROWS == 0) & ((tile.paired == 0) | (p.OPERANDS == "fp16x3")))
+    return (tile.beyond == 0) | ((p.ROWS == 0) & ((tile.paired == 0) | (p.MMA_TYPE == "fp16x3")))
 
 
 def few_rows_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -474,7 +481,7 @@ def groups_by_warps(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def whole_images(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     whole = (p.ROWS == 0) & (Tile(p, layer).chunks == 1) & (p.GRID_LAYOUT == "B,1,1")
-    return (p.PREFETCH == 0) | (whole & (p.SEQUENCE == 1))
+    return (p.PREFETCH == 0) | (whole & (p.TILES_PER_BLOCK == 1))
 
 
 def short_bursts(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -487,13 +494,13 @@ def short_bursts(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 def sixteen_bytes(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     apart = (tile.row_tile % 4 == 0) & (layer.H_out * layer.W_out % 4 == 0) & (tile.block_rows * layer.W_out % 4 == 0)
-    return (p.WRITES != "bulk") | apart
+    return (p.EPILOGUE != "bulk") | apart
 
 
 def one_group_at_a_time(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
     in_turn = (tile.column_tasks % tile.warps == 0) & (p.WEIGHTS == "shared")
-    return (p.WRITES != "bulk") | (tile.block_groups == 1) | in_turn
+    return (p.EPILOGUE != "bulk") | (tile.block_groups == 1) | in_turn
 
 
 def loops_over_groups(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -503,16 +510,16 @@ def loops_over_groups(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def few_blocks(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (p.SPLIT_C == 1) | (up(layer.B, p.IMAGES) * up(tile.groups, tile.block_groups) * tile.bands < FEW_BLOCKS)
+    return (p.SPLIT_K == 1) | (up(layer.B, p.IMAGES) * up(tile.groups, tile.block_groups) * tile.bands < FEW_BLOCKS)
 
 
 def adds_once(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
-    return (p.SPLIT_C == 1) | ((p.SEQUENCE == 1) & (p.WRITES != "bulk"))
+    return (p.SPLIT_K == 1) | ((p.TILES_PER_BLOCK == 1) & (p.EPILOGUE != "bulk"))
 
 
 def sums_fit(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (p.SPLIT_C == 1) | (FLOAT_BYTES * tile.sums * p.BLOCK_X <= tile.shared_bytes)
+    return (p.SPLIT_K == 1) | (FLOAT_BYTES * tile.sums * p.BLOCK_X <= tile.shared_bytes)
 
 
 def registers(p: Any, layer: ConvLayer) -> Any:
@@ -526,7 +533,7 @@ TEMPLATE = KernelTemplate(
     dialects=(CUDA,),
     parameters=(
         Parameter(
-            name="OPERANDS",
+            name="MMA_TYPE",
             choices=("tf32x3", "fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
             doc="what factors are rounded to; those with x hold FP32's accuracy as a sum of 3 or 4 products",
         ),
@@ -534,13 +541,13 @@ TEMPLATE = KernelTemplate(
         Parameter(name="TILE_COLUMNS", choices=(16, 32), doc="output columns of a warp"),
         Parameter(name="TILE_M", choices=(4, 6, 8, 10, 12, 16, 24, 32, 40, 48, 56), doc="output channels of a warp"),
         Parameter(
-            name="SHIFTS",
+            name="PIXELS_PER_ROW",
             choices=(1, 2, 4),
             doc="neighbouring pixels that a row of the product stands for, the filter shifted for each",
         ),
         Parameter(
-            name="WRITES",
-            choices=("exchange", "vector", "bulk"),
+            name="EPILOGUE",
+            choices=("shuffle", "vector", "bulk"),
             doc="a store is a row by lanes' exchange, neighbouring columns, or whole rows copied in bulk",
         ),
         Parameter(name="ROWS", choices=(0, 4, 8, 32), doc="output rows of a block; 0: the whole image"),
@@ -557,12 +564,12 @@ TEMPLATE = KernelTemplate(
         ),
         Parameter(name="CHANNELS", choices=(0, 2, 8, 16, 32), doc="input channels staged at once; 0: all"),
         Parameter(
-            name="STAGING",
-            choices=("plain", "async"),
+            name="COPY_BY",
+            choices=("register", "cp_async"),
             doc="copies of w: through registers, or asynchronous beside those of x, where channels come in parts",
         ),
         Parameter(
-            name="SPLIT_C",
+            name="SPLIT_K",
             choices=(1, 2, 4, 8),
             doc="blocks that share out the input channels; one of them adds up the sums",
         ),
@@ -572,8 +579,10 @@ TEMPLATE = KernelTemplate(
             doc="w is read from shared memory for each task, or a warp keeps its group's in registers",
         ),
         Parameter(name="MIN_BLOCKS", choices=(1, 2), doc="blocks resident at once; limits a thread's registers"),
-        Parameter(name="SEQUENCE", choices=(1, 4, 10, 19, 38), doc="sets of images that a block handles in turn"),
-        Parameter(name="BUFFERS", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
+        Parameter(
+            name="TILES_PER_BLOCK", choices=(1, 4, 10, 19, 38), doc="sets of images that a block handles in turn"
+        ),
+        Parameter(name="STAGES", choices=(1, 2), doc="sets of staged words; 2: the next arrive during these"),
         Parameter(
             name="PREFETCH",
             choices=(0, 256, 512),
@@ -589,7 +598,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "precision",
-            lambda p, layer, limits: one_of(p.OPERANDS, EXACT[limits.precision]),
+            lambda p, layer, limits: one_of(p.MMA_TYPE, EXACT[limits.precision]),
             "these operands are rounded further than the precision asked for, or need not be as exact",
         ),
         Constraint(
@@ -605,18 +614,20 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: (p.ROWS == 0) | (p.IMAGES == 1),
             "a block owns bands of one image, or whole images",
         ),
-        Constraint("products", lambda p, layer, limits: p.TILE_M * p.SHIFTS % 8 == 0, "a product is 8 columns wide"),
+        Constraint(
+            "products", lambda p, layer, limits: p.TILE_M * p.PIXELS_PER_ROW % 8 == 0, "a product is 8 columns wide"
+        ),
         Constraint("words beyond", ends_in_operands, "what follows a row of x is no operand"),
         Constraint(
             "vectors of sums",
             lambda p, layer, limits: (
-                (p.WRITES != "vector") | (p.SHIFTS > 1) | (layer.W_out % Tile(p, layer).octets == 0)
+                (p.EPILOGUE != "vector") | (p.PIXELS_PER_ROW > 1) | (layer.W_out % Tile(p, layer).octets == 0)
             ),
             "a row does not end with a vector of sums",
         ),
         Constraint(
             "bulk copies",
-            lambda p, layer, limits: ((p.WRITES != "bulk") & (p.PREFETCH == 0)) | (limits.capability >= BULK_COPIES),
+            lambda p, layer, limits: ((p.EPILOGUE != "bulk") & (p.PREFETCH == 0)) | (limits.capability >= BULK_COPIES),
             "this device does not copy in bulk",
         ),
         Constraint("rows in bulk", sixteen_bytes, "rows to copy in bulk do not begin at multiples of 16 bytes"),
@@ -637,7 +648,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "asynchronous",
-            lambda p, layer, limits: (p.STAGING == "plain") | (Tile(p, layer).chunks > 1),
+            lambda p, layer, limits: (p.COPY_BY == "register") | (Tile(p, layer).chunks > 1),
             "filters that are staged once gain nothing by arriving asynchronously",
         ),
         Constraint(
@@ -647,17 +658,17 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "pairs of channels",
-            lambda p, layer, limits: (p.OPERANDS != "fp16x3") | (Tile(p, layer).staged_c % 2 == 0),
+            lambda p, layer, limits: (p.MMA_TYPE != "fp16x3") | (Tile(p, layer).staged_c % 2 == 0),
             "channels come in pairs here",
         ),
         Constraint(
             "clusters",
-            lambda p, layer, limits: (p.SPLIT_C == 1) | (limits.capability >= CLUSTERS),
+            lambda p, layer, limits: (p.SPLIT_K == 1) | (limits.capability >= CLUSTERS),
             "this device has no clusters of blocks",
         ),
         Constraint(
             "shares of channels",
-            lambda p, layer, limits: (p.SPLIT_C == 1) | (Tile(p, layer).chunks % p.SPLIT_C == 0),
+            lambda p, layer, limits: (p.SPLIT_K == 1) | (Tile(p, layer).chunks % p.SPLIT_K == 0),
             "the staged parts of the channels do not share out evenly",
         ),
         Constraint("sums of a cluster", adds_once, "sums of a cluster are added once, and written by lanes"),
@@ -678,23 +689,25 @@ TEMPLATE = KernelTemplate(
         ),
         Heuristic(
             "shifts",
-            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).steps == up(Tile(p, layer).word_c * layer.K, 8)),
+            lambda p, layer, limits: (
+                (p.PIXELS_PER_ROW == 1) | (Tile(p, layer).steps == up(Tile(p, layer).word_c * layer.K, 8))
+            ),
             "the shifted filter takes more steps than the filter",
         ),
         Heuristic(
             "shifts in lanes",
-            lambda p, layer, limits: (p.SHIFTS == 1) | (p.WRITES != "exchange"),
+            lambda p, layer, limits: (p.PIXELS_PER_ROW == 1) | (p.EPILOGUE != "shuffle"),
             "lanes have neighbouring columns already",
         ),
         Heuristic(
             "shifts over",
-            lambda p, layer, limits: 6 * Tile(p, layer).row_columns * p.SHIFTS <= 7 * layer.W_out,
+            lambda p, layer, limits: 6 * Tile(p, layer).row_columns * p.PIXELS_PER_ROW <= 7 * layer.W_out,
             "more than a seventh of the shifted columns would hang over",
         ),
         Heuristic(
             "channels over",
             lambda p, layer, limits: (
-                6 * Tile(p, layer).groups * Tile(p, layer).n_tiles <= 7 * up(layer.M * p.SHIFTS, 8)
+                6 * Tile(p, layer).groups * Tile(p, layer).n_tiles <= 7 * up(layer.M * p.PIXELS_PER_ROW, 8)
             ),
             "more than a seventh of the channels computed would hang over",
         ),
@@ -730,14 +743,16 @@ TEMPLATE = KernelTemplate(
         Heuristic("use of clusters", few_blocks, "input channels are shared out where blocks are few"),
         Heuristic(
             "use of kept groups",
-            lambda p, layer, limits: (p.WEIGHTS == "shared") | (Tile(p, layer).block_groups == 1) | (p.SHIFTS > 1),
+            lambda p, layer, limits: (
+                (p.WEIGHTS == "shared") | (Tile(p, layer).block_groups == 1) | (p.PIXELS_PER_ROW > 1)
+            ),
             "registers keep several groups' weights where a row of the product is several pixels",
         ),
         Heuristic("use of odd warps", groups_by_warps, "5, 7 and 10 warps serve several groups' weights in registers"),
         Heuristic("use of prefetch", short_bursts, "x comes in bursts where y is much more, and images are many"),
         Heuristic(
             "next words",
-            lambda p, layer, limits: (p.BUFFERS == 1) | (p.SEQUENCE * Tile(p, layer).own_chunks > 1),
+            lambda p, layer, limits: (p.STAGES == 1) | (p.TILES_PER_BLOCK * Tile(p, layer).own_chunks > 1),
             "a second buffer serves what comes next",
         ),
         Heuristic(
@@ -757,18 +772,30 @@ TEMPLATE = KernelTemplate(
     magnitudes=magnitudes_of_operands,
     baselines=(  # so that a search knows of this template from the first; valid for one layer or another
         Baseline("tensor cores: 2x16x8 tile", {**START, "TILE_M": 8}, start=True),
-        Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "WRITES": "bulk"}, start=True),
-        Baseline("tensor cores: 16 channels, in bulk", {**START, "TILE_M": 16, "WRITES": "bulk"}, start=True),
+        Baseline("tensor cores: 8 channels, in bulk", {**START, "TILE_M": 8, "EPILOGUE": "bulk"}, start=True),
+        Baseline("tensor cores: 16 channels, in bulk", {**START, "TILE_M": 16, "EPILOGUE": "bulk"}, start=True),
         Baseline(
-            "tensor cores: 4 channels, 2 shifts", {**START, "TILE_M": 4, "WRITES": "vector", "SHIFTS": 2}, start=True
+            "tensor cores: 4 channels, 2 shifts",
+            {**START, "TILE_M": 4, "EPILOGUE": "vector", "PIXELS_PER_ROW": 2},
+            start=True,
         ),
         Baseline(
-            "tensor cores: 6 channels, 4 shifts", {**START, "TILE_M": 6, "WRITES": "vector", "SHIFTS": 4}, start=True
+            "tensor cores: 6 channels, 4 shifts",
+            {**START, "TILE_M": 6, "EPILOGUE": "vector", "PIXELS_PER_ROW": 4},
+            start=True,
         ),
         Baseline("tensor cores: weights in registers", KEPT, start=True),
         Baseline(
             "tensor cores: 6 channels, x in bursts",
-            {**FEW, "TILE_ROWS": 1, "TILE_M": 6, "SHIFTS": 4, "WRITES": "vector", "BLOCK_SHAPE": "256x1", **BURSTS},
+            {
+                **FEW,
+                "TILE_ROWS": 1,
+                "TILE_M": 6,
+                "PIXELS_PER_ROW": 4,
+                "EPILOGUE": "vector",
+                "BLOCK_SHAPE": "256x1",
+                **BURSTS,
+            },
             start=True,
         ),
         *(
@@ -779,8 +806,8 @@ TEMPLATE = KernelTemplate(
                     "TILE_ROWS": rows,
                     "TILE_COLUMNS": columns,
                     "TILE_M": channels,
-                    "SHIFTS": shifts,
-                    "WRITES": "bulk",
+                    "PIXELS_PER_ROW": shifts,
+                    "EPILOGUE": "bulk",
                 },
                 start=True,
             )
@@ -789,7 +816,7 @@ TEMPLATE = KernelTemplate(
         *(
             Baseline(
                 f"tensor cores: {operands}, {channels} channels",
-                {**PAIRS, "OPERANDS": operands, "TILE_M": channels, "TILE_ROWS": rows, "TILE_COLUMNS": columns},
+                {**PAIRS, "MMA_TYPE": operands, "TILE_M": channels, "TILE_ROWS": rows, "TILE_COLUMNS": columns},
                 start=True,
             )
             for operands in ("fp16x3", "fp16")
@@ -797,7 +824,14 @@ TEMPLATE = KernelTemplate(
         ),
         Baseline(
             "tensor cores: fp16x3, 24 channels, 19 sets in turn",
-            {**PAIRS, "OPERANDS": "fp16x3", "TILE_M": 24, "TILE_ROWS": 3, "BLOCK_SHAPE": "384x1", "SEQUENCE": 19},
+            {
+                **PAIRS,
+                "MMA_TYPE": "fp16x3",
+                "TILE_M": 24,
+                "TILE_ROWS": 3,
+                "BLOCK_SHAPE": "384x1",
+                "TILES_PER_BLOCK": 19,
+            },
             start=True,
         ),
     ),

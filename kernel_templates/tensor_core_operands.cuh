@@ -1,12 +1,12 @@
 // tensor_core: numbers as operands of tensor cores, and the product of them.
 
-constexpr Mma MMA = TF32 ? Mma::tf32 : OPERANDS == OPERANDS_BF16 ? Mma::bf16 : Mma::fp16;
+constexpr Mma MMA = TF32 ? Mma::tf32 : MMA_TYPE == MMA_TYPE_BF16 ? Mma::bf16 : Mma::fp16;
 
 // The larger and the smaller part of a channel, or of two, as words.
 __device__ __forceinline__ unsigned larger(float value, float second)
 {
     if constexpr (PAIRED) return to_pair<MMA>(value, second);
-    else if constexpr (OPERANDS == OPERANDS_FP16X4) return to_pair<MMA>(value, lost(value));
+    else if constexpr (MMA_TYPE == MMA_TYPE_FP16X4) return to_pair<MMA>(value, lost(value));
     else return to_tf32(value);
 }
 

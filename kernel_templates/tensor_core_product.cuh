@@ -6,7 +6,7 @@ __device__ __forceinline__ void locate_column(unsigned column, unsigned *image, 
     column = column < COLUMNS ? column : 0;
     *image = column / (ROW_TILES * ROW_COLUMNS);
     *row = column / ROW_COLUMNS % ROW_TILES * TILE_ROWS;
-    *at = column % ROW_COLUMNS * SHIFTS;
+    *at = column % ROW_COLUMNS * PIXELS_PER_ROW;
 }
 
 // The lane's words of w for filter row p and 8 channels n of a step; w: the group's first fragment.
@@ -31,7 +31,7 @@ __device__ __forceinline__ void multiply(float *sums, const unsigned *x, const i
                 UNROLLED(4)
                 for (int i = 0; i < 4; i++) {
                     const unsigned *word = (i < 2 ? near : far) + corners[2 * j + i % 2] + row * LAYER_W;
-                    if constexpr (OPERANDS == OPERANDS_TF32X3) {
+                    if constexpr (MMA_TYPE == MMA_TYPE_TF32X3) {
                         a[j][row][0][i] = larger(__uint_as_float(*word), 0.0f);
                         a[j][row][1][i] = smaller(__uint_as_float(*word), 0.0f);
                     } else {

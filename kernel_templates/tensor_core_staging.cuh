@@ -73,9 +73,9 @@ __device__ __forceinline__ void stage_w(unsigned *to, const float *from, int pit
         for (int j = 0; j < W_BATCH; j++) {
             const unsigned i = begin + j * THREADS;
             const unsigned q = i % LAYER_K, c = i / LAYER_K % WORD_C, m = i / LAYER_K / WORD_C;
-            UNROLLED(SHIFTS)
-            for (int shift = 0; i < W_COLUMNS && shift < SHIFTS; shift++) {
-                const unsigned n = m * SHIFTS + shift, k = c * WINDOW + q + shift;
+            UNROLLED(PIXELS_PER_ROW)
+            for (int shift = 0; i < W_COLUMNS && shift < PIXELS_PER_ROW; shift++) {
+                const unsigned n = m * PIXELS_PER_ROW + shift, k = c * WINDOW + q + shift;
                 unsigned *const target = to + (k / 8 * LAYER_K * BLOCK_N_TILES * 32 + n / 8 * 32 + n % 8 * 4 + k % 4) * FRAGMENT
                                             + k / 4 % 2;
                 UNROLLED(LAYER_K)
@@ -93,12 +93,12 @@ __device__ __forceinline__ void load_w(unsigned (*kept)[FRAGMENT], const float *
 {
     UNROLLED(KEPT)
     for (int i = 0; i < KEPT; i++) {
-        const int column = i % N_TILES * 8 + threadIdx.x % 32 / 4, m = column / SHIFTS;
+        const int column = i % N_TILES * 8 + threadIdx.x % 32 / 4, m = column / PIXELS_PER_ROW;
         UNROLLED(2)
         for (int half = 0; half < 2; half++) {
             int c, q;
             const bool is_term = locate_term(threadIdx.x % 4 + half * 4, &c, &q);
-            q -= column % SHIFTS;
+            q -= column % PIXELS_PER_ROW;
             const float *const source = w + (m * LAYER_C + c) * FILTER + i / N_TILES * LAYER_K + q;
             float first = 0.0f, second = 0.0f;
             if (is_term && m < filters && q >= 0 && q < LAYER_K) {
@@ -159,7 +159,7 @@ __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows
             small[j] = smaller(first[j], second[j]);
         }
         words<LOAD_WIDTH>(target) = words<LOAD_WIDTH>(large);
-        if constexpr (OPERANDS == OPERANDS_FP16X3) words<LOAD_WIDTH>(target + PLANE) = words<LOAD_WIDTH>(small);
+        if constexpr (MMA_TYPE == MMA_TYPE_FP16X3) words<LOAD_WIDTH>(target + PLANE) = words<LOAD_WIDTH>(small);
     });
 }
 

@@ -33,7 +33,7 @@ __device__ __forceinline__ constexpr int place_of(int j, int h, int n)
 __device__ __forceinline__ void write_neighbours(float *y, float *sums, int first, int images, int rows, int filters)
 {
     const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const unsigned lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
+    const unsigned lane_m = t * 2 / PIXELS_PER_ROW, lane_shift = t * 2 % PIXELS_PER_ROW;
     unsigned at;
     int height;
     UNROLLED(OCTETS)
@@ -46,7 +46,7 @@ __device__ __forceinline__ void write_neighbours(float *y, float *sums, int firs
             for (int n = 0; n < N_TILES; n++)
                 UNROLLED(2 / STORED)
                 for (int i = 0; i < 2; i += STORED) {
-                    const int m = n * 8 / SHIFTS;
+                    const int m = n * 8 / PIXELS_PER_ROW;
                     if ((ROWS_OVER ? h < height : height > 0) && (!CHANNELS_OVER || (int)(m + lane_m) < filters) && (BEYOND == 0 || at + lane_shift + i < W_OUT))
                         stream<STORED>(&target[(m * H_OUT + h) * W_OUT + i], &sums[place_of(j, h, 2 * n + i)]);
                 }
@@ -83,7 +83,7 @@ __device__ __forceinline__ void write_rows(float *y, float *sums, int first, int
 // Write a task's sums to y, the first channel of the group in the set of images.
 __device__ __forceinline__ void write_task(float *y, float *sums, int first, int images, int rows, int filters)
 {
-    if constexpr (SHIFTS > 1) write_neighbours(y, sums, first, images, rows, filters);
+    if constexpr (PIXELS_PER_ROW > 1) write_neighbours(y, sums, first, images, rows, filters);
     else write_rows(y, sums, first, images, rows, filters);
 }
 
@@ -91,14 +91,14 @@ __device__ __forceinline__ void write_task(float *y, float *sums, int first, int
 __device__ __forceinline__ void gather(float *ring, const float *sums, int first, int filters)
 {
     const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int lane_m = t * 2 / SHIFTS, lane_shift = t * 2 % SHIFTS;
+    const int lane_m = t * 2 / PIXELS_PER_ROW, lane_shift = t * 2 % PIXELS_PER_ROW;
     UNROLLED(OCTETS)
     for (int j = 0; j < OCTETS; j++) {
-        const int column = first + j * 8 + g, at = column % ROW_COLUMNS * SHIFTS + lane_shift;
+        const int column = first + j * 8 + g, at = column % ROW_COLUMNS * PIXELS_PER_ROW + lane_shift;
         float *const target = ring + column / ROW_COLUMNS % RING * ROW_TILE + lane_m * RING_PITCH + at;
         UNROLLED(2 * N_TILES / STORED)
         for (int n = 0; n < 2 * N_TILES; n += STORED) {
-            const int m = n / 2 * 8 / SHIFTS + (SHIFTS == 1 ? n % 2 : 0), shift = SHIFTS == 1 ? 0 : n % 2;
+            const int m = n / 2 * 8 / PIXELS_PER_ROW + (PIXELS_PER_ROW == 1 ? n % 2 : 0), shift = PIXELS_PER_ROW == 1 ? 0 : n % 2;
             UNROLLED(TILE_ROWS)
             for (int h = 0; h < TILE_ROWS; h++)
                 if (column < COLUMNS && (!CHANNELS_OVER || (int)(m + lane_m) < filters) && (BEYOND == 0 || at + shift < W_OUT))
@@ -128,14 +128,14 @@ __device__ __forceinline__ void write_finished(float *y, const float *ring, int 
 // Add the cluster's sums up in its first block, by way of the shared memory where x and w were; true for that block.
 __device__ __forceinline__ bool add_up(float *sums, float *shared)
 {
-    const int block = blockIdx.z % SPLIT_C;
+    const int block = blockIdx.z % SPLIT_K;
     float *const own = shared + threadIdx.x;
     __syncthreads();
     for (int j = 0; block > 0 && j < SUMS; j++)
         own[j * THREADS] = sums[j];
     cluster_sync();
     UNROLLED(1)
-    for (int other = 1; block == 0 && other < SPLIT_C; other++)
+    for (int other = 1; block == 0 && other < SPLIT_K; other++)
         UNROLLED(SUMS)
         for (int j = 0; j < SUMS; j++)
             sums[j] += cluster_load(own + j * THREADS, other);

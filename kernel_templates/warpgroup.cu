@@ -5,7 +5,7 @@
 // image. So the rows of a term are those of the first one, p * W + q pixels on: a term is a number added to an address, no
 // word is moved and none is read by a thread. Pixels at a row's end, where the filter hangs over, are computed and left out.
 //
-// With few output channels the tensor cores wait for x. A row of the product can then be SHIFTS neighbouring pixels: its
+// With few output channels the tensor cores wait for x. A row of the product can then be PIXELS_PER_ROW neighbouring pixels: its
 // columns are (channel, shift), the filter moved on by a pixel for each, so that each word of x is read less often.
 //
 // Thread -> output: a warpgroup owns OWN_TILES tiles of 64 pixels x TILE_M channels of a band of pixels, or of IMAGES images.
@@ -14,16 +14,16 @@
 // 20 KB. Two warpgroups multiply 4 tiles each, 36 products of 64x64x16 for a part.
 //
 // Parameters
-//   OPERANDS   fp16, bf16, tf32: rounded to, sums are FP32      fp16x3  the sum of two FP16 each: 3 products, as accurate as
+//   MMA_TYPE   fp16, bf16, tf32: rounded to, sums are FP32      fp16x3  the sum of two FP16 each: 3 products, as accurate as
 //              FP32 where |x|, |w| < 65504 and not tiny
 //   TILE_M     output channels of a block; blocks along y share out the others
-//   SHIFTS     pixels of a row of the product; with more than 1, x that is not finite spoils its neighbours too
+//   PIXELS_PER_ROW     pixels of a row of the product; with more than 1, x that is not finite spoils its neighbours too
 //   BAND       tiles of one image that a block owns (0: all)    IMAGES  whole images of a block at once
 //   BLOCK_SHAPE  128 threads a warpgroup    MIN_BLOCKS  resident at once    CHANNELS  staged at once (0: all)
 //   WEIGHTS    all channels of the block's filters stay resident, or come in parts with those of x
-//   BUFFERS    sets of staged words    SEQUENCE  bands or images that a block handles in turn
-//   LOADERS    threads that only stage what the others multiply next (0: all threads do both)
-//   WRITES     a store is 8 pixels of 4 channels, as lanes have them, or 32 pixels of one, by way of shared memory
+//   STAGES    sets of staged words    TILES_PER_BLOCK  bands or images that a block handles in turn
+//   PRODUCER_THREADS    threads that only stage what the others multiply next (0: all threads do both)
+//   EPILOGUE     a store is 8 pixels of 4 channels, as lanes have them, or 32 pixels of one, by way of shared memory
 //   ASKED      units of 8 channels of a pixel that a thread asks for at once
 // Constraints, sizes and launch: in warpgroup.py.
 
@@ -48,15 +48,15 @@ __device__ __forceinline__ unsigned operand(const uint4 *at, unsigned second)
 #define IMAGE(i) (WORK(i) / BANDS * IMAGES)
 #define ROW(i) (WORK(i) % BANDS * BAND_TILES * 64)
 #define CHANNEL(i) ((i) % CHUNKS * STAGED_C)
-#define FULL(i) (1 + (i) % BUFFERS)
-#define EMPTY(i) (1 + BUFFERS + (i) % BUFFERS)
+#define FULL(i) (1 + (i) % STAGES)
+#define EMPTY(i) (1 + STAGES + (i) % STAGES)
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
              int B, int C_, int H_, int W_, int M_, int K_)   // all sizes but B are compile-time constants here
 {
     SHARED_MEMORY(uint4, staged, SHARED_UNITS);
-    uint4 *const staged_w = staged + BUFFERS * PARTS * X_UNITS;
+    uint4 *const staged_w = staged + STAGES * PARTS * X_UNITS;
     const int group = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);   // as one number of the warp, not one of each lane
     const int m_first = blockIdx.y * TILE_M, work = ceil_div(B, IMAGES) * BANDS;
     w += m_first * LAYER_C * FILTER;
@@ -64,8 +64,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     const unsigned stager = threadIdx.x - (THREADS - STAGERS);
     float sums[OWN_TILES][COLUMNS / 2];
 
-    const auto x_buffer = [=](int i) { return staged + i % BUFFERS * PARTS * X_UNITS; };
-    const auto w_buffer = [=](int i) { return staged_w + i % (KEEP_W ? CHUNKS : BUFFERS) * PARTS * W_UNITS; };
+    const auto x_buffer = [=](int i) { return staged + i % STAGES * PARTS * X_UNITS; };
+    const auto w_buffer = [=](int i) { return staged_w + i % (KEEP_W ? CHUNKS : STAGES) * PARTS * W_UNITS; };
     const auto stage = [=](int i) {
         stage_x(x_buffer(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W, CHANNEL(i), B - (int)IMAGE(i), ROW(i),
                 stager);
@@ -74,20 +74,20 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     };
 
     // Prologue: filters that stay, and the first words.
-    if constexpr (SHIFTS > 1) {
+    if constexpr (PIXELS_PER_ROW > 1) {
         clear_w(staged_w);
         __syncthreads();
     }
     UNROLLED(1)
     for (int i = 0; KEEP_W && i < CHUNKS; i++)
         stage_w(w_buffer(i), w, CHANNEL(i), LAYER_M - m_first, threadIdx.x, THREADS);
-    if constexpr (LOADERS > 0) {
+    if constexpr (PRODUCER_THREADS > 0) {
         bulk_fence();
         __syncthreads();
         if (group >= WARPGROUPS) {   // producers: they fill buffers that consumers have emptied, and are done
             UNROLLED(1)
             for (int i = 0; i < BLOCK_STEPS && WORK(i) < work; i++) {
-                if (i >= BUFFERS) barrier_wait(EMPTY(i), THREADS);
+                if (i >= STAGES) barrier_wait(EMPTY(i), THREADS);
                 stage(i);
                 barrier_arrive(FULL(i), THREADS);
             }
@@ -101,12 +101,12 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     // Mainloop: a step is a part of the channels of a part of the batch.
     UNROLLED(1)
     for (int i = 0; i < BLOCK_STEPS && WORK(i) < work; i++) {
-        if constexpr (LOADERS > 0) barrier_wait(FULL(i), THREADS);
-        else if (BUFFERS == 1 && i > 0) {
+        if constexpr (PRODUCER_THREADS > 0) barrier_wait(FULL(i), THREADS);
+        else if (STAGES == 1 && i > 0) {
             stage(i);
             __syncthreads();
         }
-        const unsigned a = operand(x_buffer(i), SHIFTS * PITCH), b = operand(w_buffer(i), COLUMNS);
+        const unsigned a = operand(x_buffer(i), PIXELS_PER_ROW * PITCH), b = operand(w_buffer(i), COLUMNS);
         int add = i % CHUNKS > 0;
         UNROLLED(1)
         for (int unit = 0; unit < C_UNITS; unit += 2)
@@ -121,8 +121,8 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                         UNROLLED(OWN_TILES)
                         for (int j = 0; j < OWN_TILES; j++) {
                             const int own = group * OWN_TILES + j, tile = own < TILES - 1 ? own : TILES - 1;
-                            const int corner = tile / BAND_TILES * C_UNITS * SHIFTS * PITCH + tile % BAND_TILES * 64;
-                            const int step = (unit * SHIFTS + q % SHIFTS) * PITCH + p * (ROW_PIXELS / SHIFTS) + q / SHIFTS;
+                            const int corner = tile / BAND_TILES * C_UNITS * PIXELS_PER_ROW * PITCH + tile % BAND_TILES * 64;
+                            const int step = (unit * PIXELS_PER_ROW + q % PIXELS_PER_ROW) * PITCH + p * (ROW_PIXELS / PIXELS_PER_ROW) + q / PIXELS_PER_ROW;
                             wgmma<MMA, COLUMNS>(sums[j], a + x_part * X_UNITS + corner + step,
                                                 b + w_part * W_UNITS + (p * TERMS + q) * W_PITCH + unit * COLUMNS, add);
                         }
@@ -130,10 +130,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                     }
                 wgmma_commit();
             }
-        if (LOADERS == 0 && BUFFERS == 2 && i + 1 < BLOCK_STEPS && WORK(i + 1) < work) stage(i + 1);
+        if (PRODUCER_THREADS == 0 && STAGES == 2 && i + 1 < BLOCK_STEPS && WORK(i + 1) < work) stage(i + 1);
         wgmma_wait();
-        if constexpr (LOADERS == 0) __syncthreads();   // these words have been read, the next ones are there
-        else if (i + BUFFERS < BLOCK_STEPS && WORK(i + BUFFERS) < work) barrier_arrive(EMPTY(i), THREADS);
+        if constexpr (PRODUCER_THREADS == 0) __syncthreads();   // these words have been read, the next ones are there
+        else if (i + STAGES < BLOCK_STEPS && WORK(i + STAGES) < work) barrier_arrive(EMPTY(i), THREADS);
 
         // Epilogue, after the last part of the channels.
         UNROLLED(OWN_TILES)

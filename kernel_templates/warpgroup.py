@@ -34,14 +34,14 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
     "bf16": ("bf16",),
 }
 
-START = {"LOADERS": 256, "BUFFERS": 2, "ASKED": 4}
-FEW_CHANNELS = {"SHIFTS": 2, "BAND": 2, "BLOCK_SHAPE": "384x1", "SEQUENCE": 19}
-DEEP = {"TILE_M": 64, "BAND": 4, "BLOCK_SHAPE": "512x1", "WRITES": "rows", "CHANNELS": 16}
+START = {"PRODUCER_THREADS": 256, "STAGES": 2, "ASKED": 4}
+FEW_CHANNELS = {"PIXELS_PER_ROW": 2, "BAND": 2, "BLOCK_SHAPE": "384x1", "TILES_PER_BLOCK": 19}
+DEEP = {"TILE_M": 64, "BAND": 4, "BLOCK_SHAPE": "512x1", "EPILOGUE": "shared", "CHANNELS": 16}
 STARTS: dict[str, dict[str, int | str]] = {
     "24 channels": {**FEW_CHANNELS, "TILE_M": 24},
     "16 channels": {**FEW_CHANNELS, "TILE_M": 16},
-    "64 channels": {**DEEP, "SEQUENCE": 8},
-    "64 channels in parts": {**DEEP, "WEIGHTS": "parts", "SEQUENCE": 2},
+    "64 channels": {**DEEP, "TILES_PER_BLOCK": 8},
+    "64 channels in parts": {**DEEP, "WEIGHTS": "parts", "TILES_PER_BLOCK": 2},
 }
 
 
@@ -56,17 +56,17 @@ class Tile(Sizes):
     @size
     def warpgroups(self) -> Any:
         """that multiply"""
-        return (self.threads - self.p.LOADERS) // 128
+        return (self.threads - self.p.PRODUCER_THREADS) // 128
 
     @size
     def stagers(self) -> Any:
         """threads that stage what comes next"""
-        return pick(self.p.LOADERS == 0, self.threads, self.p.LOADERS)
+        return pick(self.p.PRODUCER_THREADS == 0, self.threads, self.p.PRODUCER_THREADS)
 
     @size
     def parts(self) -> Any:
         """of a factor: larger, smaller"""
-        return 1 + 1 * (self.p.OPERANDS == "fp16x3")
+        return 1 + 1 * (self.p.MMA_TYPE == "fp16x3")
 
     @size
     def products(self) -> Any:
@@ -76,7 +76,7 @@ class Tile(Sizes):
     @size
     def unit_c(self) -> Any:
         """channels in a unit of 16 bytes; a product takes two units"""
-        return pick(self.p.OPERANDS == "tf32", 4, 8)
+        return pick(self.p.MMA_TYPE == "tf32", 4, 8)
 
     @size
     def staged_c(self) -> Any:
@@ -105,21 +105,23 @@ class Tile(Sizes):
     @size
     def columns(self) -> Any:
         """of a product: channel, shift"""
-        return self.p.TILE_M * self.p.SHIFTS
+        return self.p.TILE_M * self.p.PIXELS_PER_ROW
 
     @size
     def terms(self) -> Any:
         """of a filter row, as it is moved on for each shift"""
-        return self.layer.K + self.p.SHIFTS - 1
+        return self.layer.K + self.p.PIXELS_PER_ROW - 1
 
     @size
     def row_pixels(self) -> Any:
         """of a row of x, filled up to whole rows of the product"""
-        return up(self.layer.W, self.p.SHIFTS) * self.p.SHIFTS
+        return up(self.layer.W, self.p.PIXELS_PER_ROW) * self.p.PIXELS_PER_ROW
 
     @property
     def image_tiles(self) -> Any:
-        rows = (self.layer.H_out - 1) * self.row_pixels // self.p.SHIFTS + up(self.layer.W_out, self.p.SHIFTS)
+        rows = (self.layer.H_out - 1) * self.row_pixels // self.p.PIXELS_PER_ROW + up(
+            self.layer.W_out, self.p.PIXELS_PER_ROW
+        )
         return up(rows, 64)
 
     @size
@@ -144,12 +146,12 @@ class Tile(Sizes):
 
     @property
     def registers(self) -> Any:
-        return self.own_tiles * self.columns // 2 + pick(self.p.LOADERS == 0, 64, 32)
+        return self.own_tiles * self.columns // 2 + pick(self.p.PRODUCER_THREADS == 0, 64, 32)
 
     @size
     def block_steps(self) -> Any:
         """parts of the channels of parts of the batch that a block goes through"""
-        return self.p.SEQUENCE * self.chunks
+        return self.p.TILES_PER_BLOCK * self.chunks
 
     @property
     def work(self) -> Any:
@@ -157,15 +159,15 @@ class Tile(Sizes):
 
     @size
     def pitch(self) -> Any:
-        """units from shift to shift of x: every SHIFTS-th pixel of a band and of what its filters reach"""
-        reach = self.band_tiles * 64 + ((self.layer.K - 1) * self.row_pixels + self.terms - 1) // self.p.SHIFTS
-        apart = 8 // self.p.SHIFTS
-        return pick(self.p.SHIFTS == 1, reach, up(reach - apart, 8) * 8 + apart)
+        """units from shift to shift of x: every PIXELS_PER_ROW-th pixel of a band and of what its filters reach"""
+        reach = self.band_tiles * 64 + ((self.layer.K - 1) * self.row_pixels + self.terms - 1) // self.p.PIXELS_PER_ROW
+        apart = 8 // self.p.PIXELS_PER_ROW
+        return pick(self.p.PIXELS_PER_ROW == 1, reach, up(reach - apart, 8) * 8 + apart)
 
     @size
     def x_units(self) -> Any:
         """of x in a set of staged words"""
-        return self.p.IMAGES * self.c_units * self.p.SHIFTS * self.pitch
+        return self.p.IMAGES * self.c_units * self.p.PIXELS_PER_ROW * self.pitch
 
     @size
     def x_batch(self) -> Any:
@@ -200,12 +202,12 @@ class Tile(Sizes):
     @size
     def w_sets(self) -> Any:
         """sets of w"""
-        return pick(self.keep_w, self.chunks, self.p.BUFFERS)
+        return pick(self.keep_w, self.chunks, self.p.STAGES)
 
     @size
     def row_channels(self) -> Any:
         """written at once by way of shared memory"""
-        return smaller(self.p.TILE_M, 32 // self.p.SHIFTS)
+        return smaller(self.p.TILE_M, 32 // self.p.PIXELS_PER_ROW)
 
     @size
     def row_fours(self) -> Any:
@@ -215,22 +217,22 @@ class Tile(Sizes):
     @size
     def row_pitch(self) -> Any:
         """words of a channel; neighbouring channels lie in other banks"""
-        return 68 * self.p.SHIFTS
+        return 68 * self.p.PIXELS_PER_ROW
 
     @size
     def written(self) -> Any:
         """the first barrier of a warpgroup's rows"""
-        return 1 + 2 * self.p.BUFFERS
+        return 1 + 2 * self.p.STAGES
 
     @property
     def row_units(self) -> Any:
         rows = self.warpgroups * self.row_channels * self.row_pitch // 4
-        return (self.p.WRITES == "rows") * rows
+        return (self.p.EPILOGUE == "shared") * rows
 
     @size
     def shared_units(self) -> Any:
         """all of shared memory, 16 bytes each"""
-        return self.parts * (self.p.BUFFERS * self.x_units + self.w_sets * self.w_units) + self.row_units
+        return self.parts * (self.p.STAGES * self.x_units + self.w_sets * self.w_units) + self.row_units
 
     @property
     def shared_bytes(self) -> Any:
@@ -243,7 +245,7 @@ class Tile(Sizes):
     @property
     def waste(self) -> Any:
         """Products computed for each that the layer needs."""
-        pixels = self.own_tiles * self.warpgroups * 64 * self.p.SHIFTS * self.bands / self.p.IMAGES
+        pixels = self.own_tiles * self.warpgroups * 64 * self.p.PIXELS_PER_ROW * self.bands / self.p.IMAGES
         channels = self.c_units * self.unit_c * self.chunks / self.layer.C
         over = pixels / (self.layer.H_out * self.layer.W_out) * channels * (self.terms / self.layer.K)
         return over * (self.groups * self.p.TILE_M / self.layer.M)
@@ -252,7 +254,7 @@ class Tile(Sizes):
 def launch(p: Any, layer: ConvLayer) -> Launch:
     tile = Tile(p, layer)
     return Launch(
-        grid=(up(tile.work, p.SEQUENCE), tile.groups, 1),
+        grid=(up(tile.work, p.TILES_PER_BLOCK), tile.groups, 1),
         block=(p.BLOCK_X, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
@@ -260,7 +262,11 @@ def launch(p: Any, layer: ConvLayer) -> Launch:
 
 def figures(p: Any, layer: ConvLayer) -> dict[str, Any]:
     tile = Tile(p, layer)
-    return {"shared bytes": tile.shared_bytes, "blocks": up(tile.work, p.SEQUENCE) * tile.groups, "waste": tile.waste}
+    return {
+        "shared bytes": tile.shared_bytes,
+        "blocks": up(tile.work, p.TILES_PER_BLOCK) * tile.groups,
+        "waste": tile.waste,
+    }
 
 
 def exact_sums(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
@@ -286,7 +292,7 @@ def few_turns_over(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
 
 def busy(p: Any, layer: ConvLayer, limits: DeviceLimits) -> Any:
     tile = Tile(p, layer)
-    return (p.SEQUENCE == 1) | (up(tile.work, p.SEQUENCE) * tile.groups >= FEW_BLOCKS)
+    return (p.TILES_PER_BLOCK == 1) | (up(tile.work, p.TILES_PER_BLOCK) * tile.groups >= FEW_BLOCKS)
 
 
 def registers(p: Any, layer: ConvLayer) -> Any:
@@ -300,7 +306,7 @@ TEMPLATE = KernelTemplate(
     dialects=(CUDA,),
     parameters=(
         Parameter(
-            name="OPERANDS",
+            name="MMA_TYPE",
             choices=("fp16x3", "tf32", "fp16", "bf16"),
             doc="what factors are rounded to; fp16x3 holds FP32's accuracy as a sum of 3 products",
         ),
@@ -310,7 +316,7 @@ TEMPLATE = KernelTemplate(
             doc="output channels of a block",
         ),
         Parameter(
-            name="SHIFTS",
+            name="PIXELS_PER_ROW",
             choices=(1, 2, 4),
             doc="neighbouring pixels that a row of the product stands for, the filter shifted for each",
         ),
@@ -324,13 +330,13 @@ TEMPLATE = KernelTemplate(
             doc="threads of a block, 128 a warpgroup",
         ),
         Parameter(
-            name="LOADERS",
+            name="PRODUCER_THREADS",
             choices=(0, 128, 256),
             doc="threads that only stage what the others multiply next; 0: all do both",
         ),
         Parameter(
-            name="WRITES",
-            choices=("lanes", "rows"),
+            name="EPILOGUE",
+            choices=("direct", "shared"),
             doc="a store is 8 pixels of 4 channels, or 32 pixels of one by way of shared memory",
         ),
         Parameter(name="CHANNELS", choices=(0, 8, 16, 32, 64), doc="input channels staged at once; 0: all"),
@@ -341,12 +347,12 @@ TEMPLATE = KernelTemplate(
         ),
         Parameter(name="MIN_BLOCKS", choices=(1, 2, 3), doc="blocks resident at once; limits a thread's registers"),
         Parameter(
-            name="SEQUENCE",
+            name="TILES_PER_BLOCK",
             choices=(1, 2, 3, 4, 6, 8, 12, 19, 38),
             doc="bands, or sets of images, that a block handles in turn",
         ),
         Parameter(
-            name="BUFFERS",
+            name="STAGES",
             choices=(1, 2, 3, 4),
             doc="sets of staged words; with more than 1 the next arrive during these",
         ),
@@ -360,7 +366,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "precision",
-            lambda p, layer, limits: one_of(p.OPERANDS, EXACT[limits.precision]),
+            lambda p, layer, limits: one_of(p.MMA_TYPE, EXACT[limits.precision]),
             "these operands are rounded further than the precision asked for, or need not be as exact",
         ),
         Constraint(
@@ -376,20 +382,22 @@ TEMPLATE = KernelTemplate(
             lambda p, layer, limits: Tile(p, layer).columns <= MAX_COLUMNS,
             "a product is at most 256 columns wide",
         ),
-        Constraint("multipliers", lambda p, layer, limits: p.BLOCK_X > p.LOADERS, "some threads have to multiply"),
+        Constraint(
+            "multipliers", lambda p, layer, limits: p.BLOCK_X > p.PRODUCER_THREADS, "some threads have to multiply"
+        ),
         Constraint(
             "use of loaders",
-            lambda p, layer, limits: (p.LOADERS == 0) | (p.BUFFERS > 1),
+            lambda p, layer, limits: (p.PRODUCER_THREADS == 0) | (p.STAGES > 1),
             "what loaders fetch needs a buffer of its own",
         ),
         Constraint(
             "many buffers",
-            lambda p, layer, limits: (p.LOADERS > 0) | (p.BUFFERS <= 2),
+            lambda p, layer, limits: (p.PRODUCER_THREADS > 0) | (p.STAGES <= 2),
             "more than two buffers serve loaders alone",
         ),
         Constraint(
             "equal rows",
-            lambda p, layer, limits: (p.WRITES == "lanes") | (p.TILE_M % Tile(p, layer).row_channels == 0),
+            lambda p, layer, limits: (p.EPILOGUE == "direct") | (p.TILE_M % Tile(p, layer).row_channels == 0),
             "channels are written in equal parts",
         ),
         Constraint(
@@ -404,7 +412,7 @@ TEMPLATE = KernelTemplate(
         ),
         Constraint(
             "next words",
-            lambda p, layer, limits: p.SEQUENCE * Tile(p, layer).chunks >= p.BUFFERS,
+            lambda p, layer, limits: p.TILES_PER_BLOCK * Tile(p, layer).chunks >= p.STAGES,
             "more buffers than a block has steps",
         ),
         Constraint(
@@ -420,12 +428,12 @@ TEMPLATE = KernelTemplate(
         ),
         Heuristic(
             "use of shifts",
-            lambda p, layer, limits: (p.SHIFTS == 1) | (Tile(p, layer).columns <= WIDE),
+            lambda p, layer, limits: (p.PIXELS_PER_ROW == 1) | (Tile(p, layer).columns <= WIDE),
             "a product this wide gains nothing by shifts",
         ),
         Heuristic(
             "shifts over",
-            lambda p, layer, limits: 6 * up(layer.W_out, p.SHIFTS) * p.SHIFTS <= 7 * layer.W_out,
+            lambda p, layer, limits: 6 * up(layer.W_out, p.PIXELS_PER_ROW) * p.PIXELS_PER_ROW <= 7 * layer.W_out,
             "more than a seventh of the shifted pixels would hang over",
         ),
         Heuristic(
@@ -460,7 +468,7 @@ TEMPLATE = KernelTemplate(
     figures=figures,
     magnitudes=magnitudes_of_operands,
     baselines=tuple(  # so that a search knows of this template from the first; valid for one layer or another
-        Baseline(f"warpgroups: {operands}, {name}", {**START, **values, "OPERANDS": operands}, start=True)
+        Baseline(f"warpgroups: {operands}, {name}", {**START, **values, "MMA_TYPE": operands}, start=True)
         for operands in ("fp16x3", "tf32", "fp16", "bf16")
         for name, values in STARTS.items()
     ),

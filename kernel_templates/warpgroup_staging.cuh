@@ -1,6 +1,6 @@
 // warpgroup: x and w on their way to shared memory, as units of 16 bytes: some channels of a pixel, or of a filter's term.
 
-constexpr Mma MMA = OPERANDS == OPERANDS_TF32 ? Mma::tf32 : OPERANDS == OPERANDS_BF16 ? Mma::bf16 : Mma::fp16;
+constexpr Mma MMA = MMA_TYPE == MMA_TYPE_TF32 ? Mma::tf32 : MMA_TYPE == MMA_TYPE_BF16 ? Mma::bf16 : Mma::fp16;
 
 __device__ __forceinline__ unsigned pair(float low, float high) { return to_pair<MMA>(low, high); }
 
@@ -23,23 +23,23 @@ __device__ __forceinline__ void stage_x(uint4 *to, const float *x, int c_first, 
         float words[X_BATCH][UNIT_C] = {};
         UNROLLED(X_BATCH)
         for (int j = 0; j < X_BATCH; j++) {
-            const unsigned i = begin + j * STAGERS, shift = i % SHIFTS, row = i / SHIFTS % PITCH;
-            const unsigned unit = i / SHIFTS / PITCH % C_UNITS, image = i / SHIFTS / PITCH / C_UNITS;
-            const unsigned pixel = (first + row) * SHIFTS + shift, h = pixel / ROW_PIXELS, at = pixel % ROW_PIXELS;
-            const bool there = SHIFTS == 1 ? pixel < LAYER_H * LAYER_W : h < LAYER_H && at < LAYER_W;
+            const unsigned i = begin + j * STAGERS, shift = i % PIXELS_PER_ROW, row = i / PIXELS_PER_ROW % PITCH;
+            const unsigned unit = i / PIXELS_PER_ROW / PITCH % C_UNITS, image = i / PIXELS_PER_ROW / PITCH / C_UNITS;
+            const unsigned pixel = (first + row) * PIXELS_PER_ROW + shift, h = pixel / ROW_PIXELS, at = pixel % ROW_PIXELS;
+            const bool there = PIXELS_PER_ROW == 1 ? pixel < LAYER_H * LAYER_W : h < LAYER_H && at < LAYER_W;
             const int c = c_first + unit * UNIT_C;
             if (i < X_UNITS && there && (int)image < images)
                 UNROLLED(UNIT_C)
                 for (int k = 0; k < UNIT_C; k++)
                     if (WHOLE_UNITS || c + k < LAYER_C)
                         words[j][k] = x[(image * LAYER_C + c + k) * LAYER_H * LAYER_W
-                                        + (SHIFTS == 1 ? pixel : h * LAYER_W + at)];
+                                        + (PIXELS_PER_ROW == 1 ? pixel : h * LAYER_W + at)];
         }
         UNROLLED(X_BATCH)
         for (int j = 0; j < X_BATCH; j++) {
-            const unsigned i = begin + j * STAGERS, shift = i % SHIFTS, row = i / SHIFTS % PITCH;
-            const unsigned unit = i / SHIFTS / PITCH % C_UNITS, image = i / SHIFTS / PITCH / C_UNITS;
-            if (i < X_UNITS) keep(to + ((image * C_UNITS + unit) * SHIFTS + shift) * PITCH + row, X_UNITS, words[j]);
+            const unsigned i = begin + j * STAGERS, shift = i % PIXELS_PER_ROW, row = i / PIXELS_PER_ROW % PITCH;
+            const unsigned unit = i / PIXELS_PER_ROW / PITCH % C_UNITS, image = i / PIXELS_PER_ROW / PITCH / C_UNITS;
+            if (i < X_UNITS) keep(to + ((image * C_UNITS + unit) * PIXELS_PER_ROW + shift) * PITCH + row, X_UNITS, words[j]);
         }
     }
 }
@@ -73,9 +73,9 @@ __device__ __forceinline__ void stage_w(uint4 *to, const float *w, int c_first, 
         for (int j = 0; j < W_BATCH; j++) {
             const unsigned i = begin + j * threads, term = i % FILTER, unit = i / FILTER % C_UNITS;
             const unsigned m = i / FILTER / C_UNITS;
-            UNROLLED(SHIFTS)
-            for (int shift = 0; m < TILE_M && shift < SHIFTS; shift++)
-                keep(to + (term / LAYER_K * TERMS + term % LAYER_K + shift) * W_PITCH + unit * COLUMNS + m * SHIFTS + shift,
+            UNROLLED(PIXELS_PER_ROW)
+            for (int shift = 0; m < TILE_M && shift < PIXELS_PER_ROW; shift++)
+                keep(to + (term / LAYER_K * TERMS + term % LAYER_K + shift) * W_PITCH + unit * COLUMNS + m * PIXELS_PER_ROW + shift,
                      W_UNITS, words[j]);
         }
     }

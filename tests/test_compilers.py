@@ -31,7 +31,7 @@ FAST = TEMPLATES["register_tile"].configuration(
         "UNROLL": "filter",
         "IMAGES": 2,
         "BLOCK_SHAPE": "128x1",
-        "STAGING": "async",
+        "COPY_BY": "cp_async",
         "VECTOR": 4,
     }
 )

@@ -125,7 +125,7 @@ def test_result_without_a_full_measurement_is_not_exported(wrong: object) -> Non
 @pytest.mark.parametrize("operands", ["fp16x3", "bf16"])
 def test_header_on_tensor_cores_says_how_it_multiplies_and_for_which_arch(tmp_path: Path, operands: str) -> None:
     template = builtin_templates()["tensor_core"]
-    chosen = template.configuration({"OPERANDS": operands, "TILE_M": 16, "BLOCK_SHAPE": "128x1", "IMAGES": 2})
+    chosen = template.configuration({"MMA_TYPE": operands, "TILE_M": 16, "BLOCK_SHAPE": "128x1", "IMAGES": 2})
     text = header(tmp_path, "h.h", winner(template=template, configuration=chosen))
     assert f"float32 in memory, multiplied as {operands} on tensor cores." in text
     assert "float32.\n" in render_header(winner())

@@ -39,7 +39,7 @@ CARD = replace(ENVIRONMENT, peak_flops=62.9e12, peak_bytes=4.2e12, peak_tf32=400
 
 
 def with_operands(operands: str) -> Configuration:
-    return Configuration(template="tensor_core", values=(("OPERANDS", operands), ("TILE", 4)))
+    return Configuration(template="tensor_core", values=(("MMA_TYPE", operands), ("TILE", 4)))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_exact_enough_operands_are_the_templates_own():
     from tuner.loading import builtin_templates
 
     template = builtin_templates()["tensor_core"]
-    (choices,) = [each.choices for each in template.parameters if each.name == "OPERANDS"]
+    (choices,) = [each.choices for each in template.parameters if each.name == "MMA_TYPE"]
     assert all(products_of(choice) for choice in choices)
     exact = template.launch.__globals__["EXACT"]
     for precision, allowed in exact.items():

@@ -123,9 +123,9 @@ def test_kernel_reads_every_size_it_is_told(name: str) -> None:
 @pytest.mark.parametrize(
     ("capability", "lacking", "wanted"),
     [
-        (75, "tensor cores", {"WRITES": "exchange", "SPLIT_C": 1}),
-        (80, "bulk copies", {"WRITES": "bulk", "SPLIT_C": 1}),
-        (80, "clusters", {"WRITES": "exchange", "SPLIT_C": 2}),
+        (75, "tensor cores", {"EPILOGUE": "shuffle", "SPLIT_K": 1}),
+        (80, "bulk copies", {"EPILOGUE": "bulk", "SPLIT_K": 1}),
+        (80, "clusters", {"EPILOGUE": "shuffle", "SPLIT_K": 2}),
     ],
 )
 def test_older_device_is_told_what_it_lacks(capability: int, lacking: str, wanted: dict[str, int | str]) -> None:
@@ -263,7 +263,7 @@ def test_search_knows_of_tensor_cores_from_the_first_on_every_layer() -> None:
     assert all(template.violated(plain, layer, CUDA_LIMITS) is None for layer in layers)
     wide = custom(B=100, C=8, H=20, W=20, M=32, K=3)
     for each in others:
-        rounded = replace(CUDA_LIMITS, precision="fp16") if each.as_dict()["OPERANDS"] == "fp16" else CUDA_LIMITS
+        rounded = replace(CUDA_LIMITS, precision="fp16") if each.as_dict()["MMA_TYPE"] == "fp16" else CUDA_LIMITS
         assert any(template.violated(each, layer, rounded) is None for layer in (*layers, wide)), each.key
 
 
@@ -272,8 +272,8 @@ def test_search_begins_near_where_searches_of_layers_of_one_channel_ended(name: 
     template, layer = TEMPLATES["tensor_core"], LAYERS[name].with_batch(10_000)
     starts = [template.configuration(each.values) for each in template.baselines if each.start]
     valid = [each.as_dict() for each in starts if template.violated(each, layer, CUDA_LIMITS) is None]
-    shifted = [each for each in valid if int(each["SHIFTS"]) > 1]
-    assert any(each["WRITES"] == "bulk" or each["WEIGHTS"] == "registers" for each in shifted), valid
+    shifted = [each for each in valid if int(each["PIXELS_PER_ROW"]) > 1]
+    assert any(each["EPILOGUE"] == "bulk" or each["WEIGHTS"] == "registers" for each in shifted), valid
 
 
 def test_every_start_of_warpgroups_is_valid_on_some_layer() -> None:

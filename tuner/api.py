@@ -58,7 +58,7 @@ def tune(  # noqa: PLR0913  (what `tune run` takes)
         trials, seconds: When to stop; with neither it stops by itself, after a minute and a half at most.
         batch: Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.
         templates: Only these: names, paths of your own, or templates.
-        only: Part of the space: ``"TILE_W=1,2,4 STAGING=plain"``.
+        only: Part of the space: ``"TILE_W=1,2,4 COPY_BY=register"``.
         storage: Path or URL; ``TUNER_STORAGE``, else ``studies/tuner.db``.
 
     Raises:

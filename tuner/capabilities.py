@@ -22,8 +22,9 @@ FP16_MAGNITUDES: Magnitudes = (
 
 
 def magnitudes_of_operands(p: Any) -> Magnitudes:
-    """Return the magnitudes of x that a configuration's ``OPERANDS`` hold."""
-    return FP16_MAGNITUDES if str(p.OPERANDS).startswith("fp16") else ANY_MAGNITUDE
+    """Return the magnitudes of x that a configuration's ``MMA_TYPE`` holds, or its ``OPERANDS``, as it was called."""
+    chosen = p.MMA_TYPE if "MMA_TYPE" in p.names() else p.OPERANDS
+    return FP16_MAGNITUDES if str(chosen).startswith("fp16") else ANY_MAGNITUDE
 
 
 SUM_ROUNDINGS = 11  # times the square root of a sum's terms; errors stay under 7 of the 8 units allowed (H200)

@@ -1,4 +1,4 @@
-"""A part of a space: only some choices of some parameters, as ``TILE_W=1,2,4 STAGING=plain`` says it.
+"""A part of a space: only some choices of some parameters, as ``TILE_W=1,2,4 COPY_BY=register`` says it.
 
 It is a matter of one run: the study, its identity and its results stay those of the whole space.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from tuner.errors import UsageError
 from tuner.nearest import alternatives
+from tuner.renames import CHOICES, renamed
 from tuner.space import Space, TemplateSpace
 from tuner.templates import Choice, Configuration
 
@@ -42,11 +43,12 @@ class Restriction:
             name, equals, given = part.partition("=")
             if not equals:
                 raise UsageError(f"--only '{part}': write NAME=CHOICE,CHOICE, as in TILE_W=1,2,4")
+            name, before = renamed(name, choices), name
             if name not in choices:
                 raise UsageError(f"--only {part}: no parameter '{name}'; {alternatives(name, list(choices))}")
             if name in allowed:
                 raise UsageError(f"--only {part}: {name} is given twice; name all its choices at once")
-            allowed[name] = _chosen(part, given, choices[name])
+            allowed[name] = _chosen(part, given, choices[name], before)
         return cls(tuple(allowed.items()))
 
     def __bool__(self) -> bool:
@@ -86,9 +88,16 @@ class Restriction:
         return replace(part, rows=part.rows[keep])
 
 
-def _chosen(part: str, given: str, known: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Split at the commas between choices; a choice such as ``B,1,1`` has some of its own."""
+def _chosen(part: str, given: str, known: Sequence[Choice], before: str) -> tuple[Choice, ...]:
+    """Split at the commas between choices; a choice such as ``B,1,1`` has some of its own.
+
+    Args:
+        before: What the parameter was called when its choices had other words.
+    """
     names = {str(choice): choice for choice in known}
+    for word, now in CHOICES.get(before, {}).items():
+        if now in names:
+            names.setdefault(word, names[now])
     one = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
     if not re.fullmatch(f"(?:{one})(?:,(?:{one}))*", given):
         unknown = next((word for word in given.split(",") if word not in names), given)

@@ -16,7 +16,8 @@ from tuner.results import Environment
 from tuner.templates import Choice, Configuration
 
 MEMORY, FMA, TENSOR = "memory", "FMA", "tensor cores"
-OPERANDS = "OPERANDS"  # the parameter by which a template says what its tensor cores multiply
+MMA_TYPE = "MMA_TYPE"  # the parameter by which a template says what its tensor cores multiply
+FORMERLY = "OPERANDS"  # as users' templates may still call it
 _NAME = re.compile(r"(tf32|fp16|bf16)(?:x(\d))?")  # fp16x3: a number in two FP16, three products for each of FP32's
 _ROUNDING = ("fp32", "tf32", "fp16", "bf16")  # from the closest on
 
@@ -76,8 +77,9 @@ def _arithmetic(environment: Environment, operands: str) -> tuple[float | None, 
 
 
 def operands_of(configuration: Configuration) -> str:
-    """Return what a configuration multiplies: its template's ``OPERANDS``, or FP32 by multiply-adds."""
-    chosen = str(configuration.as_dict().get(OPERANDS, "fp32"))
+    """Return what a configuration multiplies: its template's ``MMA_TYPE``, or FP32 by multiply-adds."""
+    given = configuration.as_dict()
+    chosen = str(given.get(MMA_TYPE, given.get(FORMERLY, "fp32")))
     return chosen if products_of(chosen) else "fp32"
 
 

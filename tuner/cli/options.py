@@ -71,7 +71,7 @@ only = click.option(
     "--only",
     multiple=True,
     metavar="CHOICES",
-    help='Restrict to some choices: "TILE_W=1,2,4 STAGING=plain", or template=NAME.',
+    help='Restrict to some choices: "TILE_W=1,2,4 COPY_BY=register", or template=NAME.',
 )
 
 

@@ -14,7 +14,7 @@ import csv
 import gzip
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer
+from tuner.renames import current_choices, current_columns
 from tuner.search.arrays import Floats, Rows
 from tuner.search.candidates import ABSENT, Axis, Candidates
 from tuner.search.foreign import Record, Value, from_json
@@ -113,7 +114,9 @@ def _from_csv(text: str) -> Iterator[Record]:
     parameters = [column for column in columns if column not in RESULT_COLUMNS]
     if not set(parameters) - {TEMPLATE}:
         raise UsageError("no parameter column; there is one for each parameter beside time_ms")
-    for number, row in enumerate(reader, start=comments + 2):
+    rows = list(reader)
+    now = current_columns({str(row[TEMPLATE]) for row in rows} if TEMPLATE in parameters else (), parameters)
+    for number, row in enumerate(rows, start=comments + 2):
         where = f"line {number}"
         if None in row or None in row.values():
             raise UsageError(f"{where}: {len(columns)} columns expected, one for each name in the first line")
@@ -122,12 +125,20 @@ def _from_csv(text: str) -> Iterator[Record]:
             raise UsageError(f"{where}: {empty} is empty; every parameter has a value")
         yield Record(
             where=where,
-            values=tuple((name, _value(row[name]) if row[name] else None) for name in parameters),
+            values=tuple((now.get(name, name), _cell(name, row[name], now)) for name in parameters),
             milliseconds=_number(row["time_ms"], where, "time_ms") if row["time_ms"].strip() else None,
             noise=_number(row.get("rel_std") or "0", where, "rel_std"),
             compile_seconds=_number(row.get("compile_ms") or "0", where, "compile_ms") / 1e3,
             pruned=row.get("status") == PRUNED,
         )
+
+
+def _cell(column: str, text: str, now: Mapping[str, str]) -> Value | None:
+    """Return a parameter's value, by its word of today where the column has another name now."""
+    if not text:
+        return None
+    value = _value(text)
+    return current_choices(column, (value,))[0] if column in now else value
 
 
 def _number(text: str, where: str, name: str) -> float:

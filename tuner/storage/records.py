@@ -12,7 +12,7 @@ from tuner.errors import Crashed
 from tuner.results import OK, Environment, Result
 from tuner.storage.claims import LAUNCH, Claim, held
 from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow, table
-from tuner.storage.rows import configuration_text, result_columns
+from tuner.storage.rows import configuration_text, keys_of, result_columns
 from tuner.storage.trials import TrialWriter, new_id
 
 INTERRUPTED = "the process that had this configuration on the device died before it could record a result"
@@ -75,7 +75,8 @@ class Recorder:
             if claim.stage == LAUNCH:
                 self.store(connection, _crashed(claim), suspect=True)
             else:
-                connection.execute(_DROP_CLAIM, {"study": self.study_id, "key": claim.configuration.key})
+                for key in keys_of(claim.configuration):
+                    connection.execute(_DROP_CLAIM, {"study": self.study_id, "key": key})
         return len(dead)
 
 

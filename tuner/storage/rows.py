@@ -11,6 +11,7 @@ from sqlalchemy import Select, select
 
 from tuner.errors import OUTCOMES, UsageError
 from tuner.layers import ConvLayer
+from tuner.renames import current_choices, current_columns, current_values, former_values
 from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey, Telemetry
 from tuner.storage.models import EnvironmentRow, FailureRow, ResultRow, SampleRow, StudyRow
 from tuner.templates import Choice, Configuration, KernelTemplate
@@ -23,7 +24,15 @@ def configuration_text(configuration: Configuration) -> str:
 
 
 def configuration_of(template: str, text: str) -> Configuration:
-    return Configuration(template=template, values=tuple((name, value) for name, value in json.loads(text)))
+    values = current_values(template, dict(json.loads(text)))
+    return Configuration(template=template, values=tuple(values.items()))
+
+
+def keys_of(configuration: Configuration) -> tuple[str, ...]:
+    """Return the keys that a configuration may have in a store: today's, and by its parameters' names before."""
+    before = former_values(configuration.template, configuration.as_dict())
+    former = Configuration(template=configuration.template, values=tuple(before.items()))
+    return tuple(dict.fromkeys((configuration.key, former.key)))
 
 
 def check_result(result: Result) -> None:
@@ -188,4 +197,6 @@ def choices_of_templates(templates: tuple[KernelTemplate, ...]) -> Choices:
 
 
 def choices_of_row(row: StudyRow) -> Choices:
-    return {name: tuple(choices) for name, choices in json.loads(row.distributions).items()}
+    given = {name: tuple(choices) for name, choices in json.loads(row.distributions).items()}
+    now = current_columns(json.loads(row.templates), list(given))
+    return {now.get(name, name): current_choices(name, each) if name in now else each for name, each in given.items()}

@@ -25,6 +25,7 @@ from tuner.storage.rows import (
     check_result,
     configuration_of,
     environment_of,
+    keys_of,
     layer_of,
     result_of,
     select_results,
@@ -179,7 +180,7 @@ class StudyHandle:
         """Return the number of a configuration's trial, or None when it has none."""
         with self.database.reading() as session:
             return session.scalar(
-                select(ResultRow.number).where(ResultRow.study_id == self.id, ResultRow.key == configuration.key)
+                select(ResultRow.number).where(ResultRow.study_id == self.id, ResultRow.key.in_(keys_of(configuration)))
             )
 
     def environment_of(self, configuration: Configuration) -> Environment:
@@ -188,7 +189,7 @@ class StudyHandle:
             row = session.scalar(
                 select(EnvironmentRow)
                 .join(ResultRow, ResultRow.environment_id == EnvironmentRow.id)
-                .where(ResultRow.study_id == self.id, ResultRow.key == configuration.key)
+                .where(ResultRow.study_id == self.id, ResultRow.key.in_(keys_of(configuration)))
             )
             return environment_of(row) if row else self.environment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.roofline import OPERANDS, Roof, least_roof
+from tuner.roofline import FORMERLY, MMA_TYPE, Roof, least_roof
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Progress
 
@@ -13,7 +13,7 @@ def stop_floor(options: RunOptions, progress: Progress) -> Roof | None:
         choice
         for template in options.templates
         for parameter in template.parameters
-        if parameter.name == OPERANDS
+        if parameter.name in (MMA_TYPE, FORMERLY)
         for choice in parameter.choices
     ]
     return least_roof(options.layer, progress.environment, options.precision, choices)
