@@ -84,7 +84,9 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
     // Prologue: the first words are on their way, tables and weights that stay are made.
     request(0);
-    if constexpr (PREFETCH > 0) prefetch_x(x, B);
+#if PREFETCH
+    prefetch_x(x, B);
+#endif
     fill_offsets(offsets);
     if constexpr (!KEEP_W && STEPS * 8 > WORD_C * LAYER_K) {
         clear_w(fragments);

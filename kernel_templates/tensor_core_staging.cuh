@@ -134,6 +134,7 @@ __device__ __forceinline__ void request_x(unsigned *to, const float *x, int imag
     copy_async_commit();
 }
 
+#if PREFETCH
 // The first blocks of every PREFETCH bring the x of the PREFETCH after those into the L2 cache, SHARE sets of images each.
 __device__ __forceinline__ void prefetch_x(const float *x, int B)
 {
@@ -143,6 +144,7 @@ __device__ __forceinline__ void prefetch_x(const float *x, int B)
         bulk_prefetch(x + (size_t)first * (LAYER_C * LAYER_H * LAYER_W) / 4 * 4,
                       images * (LAYER_C * LAYER_H * LAYER_W) / 4 * 16);   // runs of 16 bytes
 }
+#endif
 
 // Turn what this thread has copied into operands, in place.
 __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows)

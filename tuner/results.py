@@ -182,6 +182,7 @@ class StudyKey:
         protocol: Version of the measurement protocol (with its variants, such as a warm L2).
         sources: The templates if they were chosen: name, and a user's own file. It names a study, and tells how to go
             on with it; what the files say is in the space's hash.
+        heuristics: Whether the templates' heuristics narrowed the space.
     """
 
     layer: str
@@ -193,6 +194,7 @@ class StudyKey:
     space_digest: str
     templates: tuple[str, ...]
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    heuristics: bool = field(default=True, compare=False)
 
     @property
     def name(self) -> str:

@@ -39,6 +39,11 @@ class TemplateSpace:
         return len(self.rows)
 
     @property
+    def left_out(self) -> int:
+        """How many partial or full combinations heuristics removed."""
+        return sum(self.dropped.get(rule.name, 0) for rule in self.template.heuristics)
+
+    @property
     def emptied_by(self) -> str:
         """Why nothing is valid: the reason of the rule that removed the last combinations."""
         last = next((name for name, count in reversed(self.dropped.items()) if count), "")

@@ -25,6 +25,7 @@ INTERRUPTED = 130
 @options.templates
 @options.precision
 @options.only
+@click.option("--no-heuristics", is_flag=True, help="Search what the templates' heuristics leave out, too.")
 @click.option("--trials", type=int, metavar="N", help="Stop after N new trials.")
 @click.option(
     "--time",
@@ -135,6 +136,7 @@ def _of_study(given: dict[str, Any]) -> dict[str, Any]:
         "device": handle.environment.device,
         "precision": handle.key.precision,
         "templates": tuple(path or name for name, path in handle.key.sources),
+        "no_heuristics": not handle.key.heuristics,
     }
     source = click.get_current_context().get_parameter_source
     told = {name: value for name, value in usual.items() if source(name) is click.core.ParameterSource.DEFAULT}
@@ -178,6 +180,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         precision=asked_precision(given["precision"]),
         seed=given["seed"],
         only=Restriction.parse(given["only"], choices_of_templates(templates)),
+        heuristics=not given["no_heuristics"],
         seconds=DEFAULT_SECONDS if unbounded else given["seconds"],
         stop=given["stop"] or (AUTO if unbounded else OFF),
         warm_start=given["warm_start"],

@@ -10,7 +10,7 @@ from optuna.storages._rdb import models as optuna_models
 from sqlalchemy import ForeignKey, Index, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 _OPTUNA_STUDY = optuna_models.StudyModel.__table__.c.study_id
 _OPTUNA_TRIAL = optuna_models.TrialModel.__table__.c.trial_id
@@ -77,6 +77,7 @@ class StudyRow(Base):
     templates: Mapped[str] = mapped_column(Text)  # JSON array of names
     sources: Mapped[str | None] = mapped_column(Text, default=None)  # JSON: [template, user's file or ""], ...
     distributions: Mapped[str] = mapped_column(Text)  # JSON object: parameter to its array of choices
+    heuristics: Mapped[bool | None] = mapped_column(default=None)  # None, of older studies: they narrowed the space
     winner: Mapped[str | None] = mapped_column(Text, default=None)  # key of the configuration that won the last finals
     settled: Mapped[float | None] = mapped_column(default=None)  # when
     created: Mapped[float]

@@ -76,7 +76,8 @@ def _read(connection: Connection, optuna_id: int) -> str:
 
 def resume_command(key: StudyKey, device: str) -> str:
     """Return the command line that goes on with this study on ``device``."""
-    return run_command(layer_of(key), device, key.precision, key.sources)
+    whole = "" if key.heuristics else " --no-heuristics"
+    return run_command(layer_of(key), device, key.precision, key.sources) + whole
 
 
 def run_command(layer: ConvLayer, device: str, precision: str, sources: Sequence[tuple[str, str]] = ()) -> str:

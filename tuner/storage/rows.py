@@ -160,7 +160,7 @@ def study_row(key: StudyKey, choices: Choices) -> StudyRow:
         B=B, C=C, H=H, W=W, M=M, K=K,
         device_kind=key.device_kind, device_model=key.device_model, precision=key.precision, protocol=key.protocol,
         space_digest=key.space_digest, templates=json.dumps(key.templates), distributions=json.dumps(choices),
-        sources=sources_text(key), created=time.time(),
+        sources=sources_text(key), heuristics=key.heuristics, created=time.time(),
     )  # fmt: skip
 
 
@@ -179,6 +179,7 @@ def key_of(row: StudyRow) -> StudyKey:
         space_digest=row.space_digest,
         templates=tuple(json.loads(row.templates)),
         sources=tuple((name, path) for name, path in json.loads(row.sources or "[]")),
+        heuristics=row.heuristics is not False,
     )
 
 

@@ -12,6 +12,7 @@ from tuner.space import Space, TemplateSpace
 from tuner.templates import CUDA, OPENCL, KernelTemplate
 from tuner.tuning.options import RunOptions
 
+MOST_WITHOUT_HEURISTICS = 2_000_000  # configurations that a search can hold and rank
 TRIED = 64  # configurations, spread over the space
 
 
@@ -59,6 +60,26 @@ def check_some_left(space: Space, options: RunOptions) -> list[str]:
         for name, why in space.left_out
         if name not in foreign
     ]
+
+
+def check_not_too_many(searched: Space, options: RunOptions) -> None:
+    """Refuse a search of more than memory holds, which only heuristics keep from.
+
+    Raises:
+        UsageError: Says how to narrow it.
+    """
+    if not options.heuristics and len(searched) > MOST_WITHOUT_HEURISTICS:
+        raise UsageError(
+            f"--no-heuristics: {len(searched):,} configurations to search, at most {MOST_WITHOUT_HEURISTICS:,} are "
+            "supported; narrow them with --only NAME=CHOICE,CHOICE or one --template"
+        )
+
+
+def left_out_by_heuristics(space: Space) -> list[str]:
+    """Return a line that counts what heuristics left out, if they did."""
+    names = {part.template.name: part.left_out for part in space.parts if part.left_out}
+    told = ", ".join(f"{name} {count:,}" for name, count in names.items())
+    return [f"heuristics leave out combinations that would run ({told}); see tune templates"] if names else []
 
 
 def try_python(part: TemplateSpace) -> list[str]:

@@ -36,7 +36,7 @@ def _geometry(template: KernelTemplate, configuration: Configuration, layer: Con
     return [launch.grid, launch.block, launch.shared_bytes, *([sizes] if sizes else [])]
 
 
-def study_key(space: Space, spec: BenchSpec, facts: BenchFacts) -> StudyKey:
+def study_key(space: Space, spec: BenchSpec, facts: BenchFacts, heuristics: bool = True) -> StudyKey:
     """Return the identity of a study: its space, its templates' sources, and all that surrounds a measurement."""
     return StudyKey(
         layer=spec.layer.name,
@@ -48,6 +48,7 @@ def study_key(space: Space, spec: BenchSpec, facts: BenchFacts) -> StudyKey:
         space_digest=_hash(space.digest, _sources(space), _surroundings(spec, facts)),
         templates=tuple(part.template.name for part in space.parts),
         sources=_files(space),
+        heuristics=heuristics,
     )
 
 

@@ -31,6 +31,7 @@ class RunOptions:
         seconds: Wall-clock seconds of the whole run at most, preparation and finals included; None: no limit.
         stop_at: Share of the floor at which the search ends; None: never.
         only: Which part of the space this run searches; the study is that of the whole.
+        heuristics: Leave out what the templates' heuristics do; without them the study is another.
         stop: ``auto`` also ends the search at the floor, or when more of it would gain too little.
         warm_start: ``auto``, ``off``, or the study whose results say where to begin.
         jobs: Compiling processes.
@@ -44,6 +45,7 @@ class RunOptions:
     sampler: str
     seed: int = 0
     only: Restriction = field(default_factory=Restriction)
+    heuristics: bool = True
     trials: int | None = None
     seconds: float | None = None
     stop_at: float | None = None

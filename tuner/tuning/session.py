@@ -8,7 +8,7 @@ from functools import partial
 from tuner.protocol import BenchFacts
 from tuner.space import Space, enumerate_space
 from tuner.storage import Announcement, Store, StudyHandle, foresee
-from tuner.tuning.before import check_some_left, suited, try_python
+from tuner.tuning.before import check_not_too_many, check_some_left, left_out_by_heuristics, suited, try_python
 from tuner.tuning.carry import carry_over
 from tuner.tuning.donors import find_donor
 from tuner.tuning.fingerprint import study_key
@@ -35,6 +35,8 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
     started = time.monotonic() if started is None else started
     foresee(options.storage)
     templates = suited(options)
+    if not options.heuristics:
+        templates = tuple(each.without_heuristics() for each in templates)
     tell = partial(tell_doing, observer)
     with (
         Announcement(options.storage, options.layer, options.precision) as announced,
@@ -44,10 +46,14 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
         space = enumerate_space(templates, options.layer, worker.facts.limits)
         lacking = check_some_left(space, options)
         searched = options.only.of(space)
+        check_not_too_many(searched, options)
+        lacking += left_out_by_heuristics(space)
         lacking += [line for part in searched.parts if part.template.home for line in try_python(part)]
         with Store.open(options.storage) as store:
             tell("the store, and results to begin with")
-            donor = find_donor(store, study_key(space, options.spec, worker.facts), searched, options)
+            donor = find_donor(
+                store, study_key(space, options.spec, worker.facts, options.heuristics), searched, options
+            )
             handle, news = open_study(store, space, options, worker.facts)
             announced.join(handle)
             if options.only:
@@ -66,6 +72,6 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
 
 def open_study(store: Store, space: Space, options: RunOptions, facts: BenchFacts) -> tuple[StudyHandle, list[str]]:
     """Make or resume the study; it takes over what its siblings have measured meanwhile and is valid here."""
-    key = study_key(space, options.spec, facts)
+    key = study_key(space, options.spec, facts, options.heuristics)
     handle = store.study(key, facts.environment, [part.template for part in space.parts])
     return handle, carry_over(store, handle, space, options.spec, facts)
