@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.devices.nvcc import C_LINKAGE
+
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -36,7 +38,8 @@ def compile_all(sources: Sequence[str], arch: str, folder: Path, at_once: int = 
 
 
 def compile_one(source: str, arch: str, path: Path, more: Sequence[str] = ()) -> Used:
-    path.write_text('extern "C" {\n' + source + "\n}\n", encoding="utf-8")
+    linked = source if C_LINKAGE.search(source) else 'extern "C" {\n' + source + "\n}\n"
+    path.write_text(linked, encoding="utf-8")
     options = ["-O3", "-std=c++17", "-cubin", f"-arch={arch}", "-Xptxas", "-v", *more]
     command = ["nvcc", *options, "-o", str(path.with_suffix(".cubin")), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -7,7 +7,7 @@ import re
 from tuner.errors import UsageError
 from tuner.render import ENTRY
 from tuner.sources import place
-from tuner.templates import OPENCL, Dialect, KernelTemplate
+from tuner.templates import CUDA, OPENCL, Dialect, KernelTemplate
 
 ARGUMENTS = "x, w, y, B, C, H, W, M, K"
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
@@ -28,6 +28,7 @@ _CUDA_ONLY = (
     ),
     (re.compile(r"\b__shfl\w*|\b__ballot\w*|\bwmma\b|\basm\b"), "words of a warp that OpenCL lacks"),
 )
+_GONE = re.compile(r"\b(BULK_\w+|CLUSTER_(?:SYNC|LOAD)|BARRIER_(?:WAIT|ARRIVE)|WARPGROUP_\w+)\s*\(")
 _BOTH = re.compile(r"__OPENCL_VERSION__|__CUDACC__|__CUDA_ARCH__|__OPENCL_C_VERSION__")
 
 
@@ -45,8 +46,20 @@ def check_source(template: KernelTemplate, dialect: Dialect) -> None:
     arguments = _arguments(code, at)
     if arguments is not None:
         _check_arguments(template, place(template.source, at), arguments)
+    if dialect == CUDA:
+        _check_words(template, code)
     if dialect == OPENCL and not _BOTH.search(code):
         _check_plain_cuda(template, code, at, arguments or [])
+
+
+def _check_words(template: KernelTemplate, code: str) -> None:
+    """Refuse words that kernels had before, unless the source defines them itself."""
+    match = _GONE.search(code)
+    if match and not re.search(rf"#\s*define\s+{match[1]}\b", code):
+        raise UsageError(
+            f"template {template.name}: {place(template.source, match.start())}: {match[1]} is no word of kernels any "
+            "more; include a copy of kernel_templates/ptx.cuh, which has it as a function"
+        )
 
 
 def _blanked(match: re.Match[str]) -> str:
