@@ -8,11 +8,12 @@ import pytest
 from tuner.bench import GUARD_BYTES, Bench
 from tuner.devices import open_device
 from tuner.errors import WrongResult
-from tuner.inputs import network_inputs, random_inputs
+from tuner.inputs import own_inputs, random_inputs
 from tuner.layers import find_layer
 from tuner.networks import layer_input, layer_weights
+from tuner.problems.accuracy import compare
 from tuner.protocol import BenchSpec
-from tuner.reference import compare, reference_conv
+from tuner.reference import reference_conv
 
 LAYER = find_layer("sp19/conv2", batch=7)
 
@@ -26,19 +27,19 @@ def bench():
 
 @pytest.fixture(scope="module")
 def inputs(bench):
-    return network_inputs(bench, BenchSpec(device="cpu", layer=LAYER))
+    return own_inputs(bench, BenchSpec(device="cpu", layer=LAYER))
 
 
 @pytest.fixture
 def right(bench, inputs):
     """A right y on the bench, as a host array to be spoilt."""
     inputs.place()
-    bench.convolve(bench.x, bench.w, bench.y, LAYER)
+    bench.reference(LAYER, {})
     return bench.device.download(bench.y, np.float32, LAYER.y_size)
 
 
 def test_real_inputs_on_the_device_are_those_of_the_network(bench, inputs):
-    x = bench.device.download(inputs.stock_x, np.float32, int(np.prod(LAYER.x_shape))).reshape(LAYER.x_shape)
+    x = bench.device.download(inputs.stock["x"], np.float32, int(np.prod(LAYER.x_shape))).reshape(LAYER.x_shape)
     from tuner.dataset import load_test_split
 
     assert np.abs(x - layer_input(LAYER, load_test_split())).max() < 1e-5
@@ -85,14 +86,14 @@ def test_no_element_is_left_out_at_the_ends_of_a_run(bench, inputs, right, eleme
 
 
 def test_ragged_batch_that_writes_one_image_too_many_is_seen(bench, inputs, right):
-    inputs.place(batch=6)
+    inputs.place(rows=6)
     bench.device.upload(bench.y, right)
     with pytest.raises(WrongResult, match=r"after y overwritten, the nearest 1 behind its end"):
         inputs.verify()
 
 
 def test_word_written_before_y_is_seen(bench, inputs, right):
-    bench.device.upload(bench.device.view(bench.guarded_y.whole, GUARD_BYTES - 4096, 4096), np.zeros(1024, np.float32))
+    bench.device.upload(bench.device.view(bench.output.whole, GUARD_BYTES - 4096, 4096), np.zeros(1024, np.float32))
     with pytest.raises(WrongResult, match=r"1024 word.s. before y overwritten, the nearest 1 before it"):
         inputs.verify()
 
@@ -100,7 +101,7 @@ def test_word_written_before_y_is_seen(bench, inputs, right):
 def test_second_inputs_have_magnitudes_zeros_and_other_numbers_each_time(bench):
     spec = BenchSpec(device="cpu", layer=LAYER)
     first, second = (
-        bench.device.download(random_inputs(bench, spec).stock_x, np.float32, int(np.prod(LAYER.x_shape)))
+        bench.device.download(random_inputs(bench, spec).stock["x"], np.float32, int(np.prod(LAYER.x_shape)))
         for _ in range(2)
     )
     assert (first != second).mean() > 0.9
@@ -115,7 +116,7 @@ def test_second_inputs_have_magnitudes_zeros_and_other_numbers_each_time(bench):
 def test_turned_inputs_have_turned_outputs(bench, inputs, batch):
     for _ in range(5):
         inputs.place(inputs.drawn((2.0**-10, 2.0**10)), batch)
-        bench.convolve(bench.x, bench.w, bench.y, inputs.placed)
+        bench.reference(inputs.placed, {})
         assert inputs.verify() <= 1.01 * inputs.unit
 
 
@@ -147,7 +148,7 @@ def test_poison_differs_from_launch_to_launch(bench, inputs):
 @pytest.mark.parametrize("word", [0, 17, -1])
 def test_changed_input_is_seen(bench, inputs, right, which, word):
     inputs.place()
-    guarded = getattr(bench, f"guarded_{which}")
+    guarded = bench.guarded[which]
     words = bench.device.download(guarded.whole, np.uint32, guarded.words)
     at = guarded.begin + word if word >= 0 else guarded.words - guarded.begin - 1
     words[at] ^= 1
@@ -161,7 +162,7 @@ def test_changed_input_is_seen(bench, inputs, right, which, word):
 @pytest.mark.parametrize("word", [0, -1])
 def test_word_written_around_an_input_is_seen(bench, inputs, right, which, word):
     inputs.place()
-    guarded = getattr(bench, f"guarded_{which}")
+    guarded = bench.guarded[which]
     words = bench.device.download(guarded.whole, np.uint32, guarded.words)
     kept = words.copy()
     words[word] = 0
@@ -175,9 +176,9 @@ def test_word_written_around_an_input_is_seen(bench, inputs, right, which, word)
 def test_swapped_words_of_the_stock_are_seen(bench):
     inputs = random_inputs(bench, BenchSpec(device="cpu", layer=LAYER))
     inputs.audit()
-    w = bench.device.download(inputs.stock_w, np.float32, LAYER.M * LAYER.reduction)
+    w = bench.device.download(inputs.stock["w"], np.float32, LAYER.M * LAYER.reduction)
     w[[0, 1]] = w[[1, 0]]
-    bench.device.upload(inputs.stock_w, w)
+    bench.device.upload(inputs.stock["w"], w)
     with pytest.raises(WrongResult, match="keeps its inputs"):
         inputs.audit()
 

@@ -99,7 +99,7 @@ def test_canary_is_as_many_images_on_a_slower_day(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(Bench, "time_reference", lambda *_, samples, seconds=seconds: (seconds,) * samples)
         shop = Workshop(BenchSpec(device="cpu", layer=find_layer("sp18/conv1", 50)))
         assert shop.facts.reference_seconds == seconds
-        images.append(shop.canary_layer.B)
+        images.append(shop.canary.rows)
         shop.device.close()
     assert images[0] == images[1]
     assert 1 <= images[0] <= 50

@@ -23,7 +23,8 @@ from tuner.networks import (
     load_network,
     read_network,
 )
-from tuner.reference import F32, float32_conv, reference_conv
+from tuner.problems.accuracy import F32
+from tuner.reference import float32_conv, reference_conv
 
 SMALL = Dataset(
     images=np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8),

@@ -11,7 +11,8 @@ from tuner.dataset import load_test_split
 from tuner.errors import TunerError, UsageError
 from tuner.layers import LAYERS, ConvLayer
 from tuner.networks import layer_input, layer_weights
-from tuner.reference import F32, F64, Floats, Precision, compare, float32_conv, reference_conv, tolerance
+from tuner.problems.accuracy import F32, F64, Floats, Precision, compare, tolerance
+from tuner.reference import float32_conv, reference_conv
 
 ODD = [
     ConvLayer(name="one", B=1, C=1, H=1, W=1, M=1, K=1),
@@ -23,6 +24,10 @@ ODD = [
     ConvLayer(name="K is H", B=2, C=2, H=6, W=6, M=3, K=6),
     ConvLayer(name="K is H, W larger", B=2, C=2, H=4, W=9, M=3, K=4),
 ]
+
+
+def allowed(layer: ConvLayer, x: F32, w: F32, precision: Precision = "fp32") -> float:
+    return tolerance(layer, layer.largest_norm({"w": w}), float(np.abs(x).max()), precision)
 
 
 def random_data(layer: ConvLayer) -> tuple[F32, F32]:
@@ -43,7 +48,7 @@ def real() -> tuple[ConvLayer, F32, F32, F64, float]:
     """sp18/conv2 on five real images: layer, x, w, the reference, and the fp32 tolerance."""
     layer = LAYERS["sp18/conv2"].with_batch(5)
     x, w = layer_input(layer, load_test_split()), layer_weights(layer)
-    return layer, x, w, reference_conv(x, w), tolerance(layer, w, float(np.abs(x).max()))
+    return layer, x, w, reference_conv(x, w), allowed(layer, x, w)
 
 
 @pytest.mark.parametrize("layer", ODD, ids=lambda layer: layer.name)
@@ -57,7 +62,7 @@ def test_reference_matches_plain_loops_when_the_shape_is_odd(layer: ConvLayer) -
 @pytest.mark.parametrize("layer", ODD, ids=lambda layer: layer.name)
 def test_float32_conv_holds_the_tolerance_when_the_shape_is_odd(layer: ConvLayer) -> None:
     x, w = random_data(layer)
-    outcome = compare(float32_conv(x, w), reference_conv(x, w), tolerance(layer, w, float(np.abs(x).max())))
+    outcome = compare(float32_conv(x, w), reference_conv(x, w), allowed(layer, x, w))
     assert outcome.ok, outcome
 
 
@@ -82,7 +87,7 @@ def test_convolution_is_refused_when_x_and_w_do_not_fit() -> None:
 def test_float32_conv_holds_the_tolerance_when_data_is_real(name: str) -> None:
     layer = LAYERS[name].with_batch(2)
     x, w = layer_input(layer, load_test_split()), layer_weights(layer)
-    outcome = compare(float32_conv(x, w), reference_conv(x, w), tolerance(layer, w, float(np.abs(x).max())))
+    outcome = compare(float32_conv(x, w), reference_conv(x, w), allowed(layer, x, w))
     assert outcome.ok, (name, outcome)
     assert outcome.max_rel_error < 1e-5
 
@@ -106,7 +111,7 @@ def test_a_dropped_tap_is_caught_unless_it_is_nearly_zero(real: Real) -> None:
 @pytest.mark.parametrize("precision", ["tf32", "fp16", "bf16"])
 def test_a_dropped_filter_row_is_caught_when_precision_is_reduced(real: Real, precision: Precision) -> None:
     layer, x, w, y_ref, _ = real
-    atol = tolerance(layer, w, float(np.abs(x).max()), precision)
+    atol = allowed(layer, x, w, precision)
     less = w.copy()
     less[:, :, -1] = 0
     assert not compare(float32_conv(x, less), y_ref, atol).ok
@@ -117,7 +122,7 @@ def test_swapped_output_rows_are_caught_when_only_one_channel_has_them(real: Rea
     layer, x, w, y_ref, _ = real
     y = float32_conv(x, w)
     y[4, 15, [12, 13]] = y[4, 15, [13, 12]]
-    outcome = compare(y, y_ref, tolerance(layer, w, float(np.abs(x).max()), precision))
+    outcome = compare(y, y_ref, allowed(layer, x, w, precision))
     assert 0 < outcome.wrong <= 2 * layer.W_out
     assert outcome.first_wrong is not None
     assert outcome.first_wrong[:3] in {(4, 15, 12), (4, 15, 13)}
@@ -127,7 +132,7 @@ def test_swapped_output_rows_are_caught_when_precision_is_bf16(real: Real) -> No
     layer, x, w, y_ref, _ = real
     y = float32_conv(x, w)
     y[4, :, [12, 13]] = y[4, :, [13, 12]]
-    outcome = compare(y, y_ref, tolerance(layer, w, float(np.abs(x).max()), "bf16"))
+    outcome = compare(y, y_ref, allowed(layer, x, w, "bf16"))
     assert outcome.first_wrong is not None
     assert outcome.first_wrong[0] == 4
 
@@ -135,10 +140,10 @@ def test_swapped_output_rows_are_caught_when_precision_is_bf16(real: Real) -> No
 @pytest.mark.parametrize(("precision", "bits"), [("tf32", 10), ("fp16", 10), ("bf16", 7)])
 def test_rounded_operands_hold_the_tolerance_when_sums_are_float32(real: Real, precision: Precision, bits: int) -> None:
     layer, x, w, y_ref, _ = real
-    atol = tolerance(layer, w, float(np.abs(x).max()), precision)
+    atol = allowed(layer, x, w, precision)
     outcome = compare(float32_conv(rounded(x, bits), rounded(w, bits)), y_ref, atol)
     assert outcome.ok, outcome
-    assert outcome.max_abs_error > tolerance(layer, w, float(np.abs(x).max()))
+    assert outcome.max_abs_error > allowed(layer, x, w)
 
 
 def rounded(values: F32, bits: int) -> F32:
@@ -151,8 +156,8 @@ def test_tolerance_is_the_stated_formula_when_precision_is_reduced() -> None:
     layer = ConvLayer(name="t", B=1, C=4, H=3, W=3, M=2, K=2)
     w = np.zeros(layer.w_shape, np.float32)
     w[1, 0] = [[3, 0], [0, 4]]
-    assert tolerance(layer, w, 10.0) == 2 * 10 * 5 * 16 * 2.0**-24
-    assert tolerance(layer, w, 10.0, "bf16") == 2 * 10 * 5 * (16 * 2.0**-24 + 4 * 2.0**-8)
+    assert tolerance(layer, layer.largest_norm({"w": w}), 10.0) == 2 * 10 * 5 * 16 * 2.0**-24
+    assert tolerance(layer, layer.largest_norm({"w": w}), 10.0, "bf16") == 2 * 10 * 5 * (16 * 2.0**-24 + 4 * 2.0**-8)
 
 
 def test_tolerance_is_refused_when_input_is_not_finite_or_precision_unknown() -> None:
@@ -160,9 +165,9 @@ def test_tolerance_is_refused_when_input_is_not_finite_or_precision_unknown() ->
     w = np.ones(layer.w_shape, np.float32)
     for x_max in (math.nan, math.inf):
         with pytest.raises(UsageError, match="finite"):
-            tolerance(layer, w, x_max)
+            tolerance(layer, layer.largest_norm({"w": w}), x_max)
     with pytest.raises(UsageError, match="fp64"):
-        tolerance(layer, w, 1.0, "fp64")  # type: ignore[arg-type]
+        tolerance(layer, layer.largest_norm({"w": w}), 1.0, "fp64")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])

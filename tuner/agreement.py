@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.dataset import load_test_split
-from tuner.inputs import AS_IN_STOCK, uploaded
+from tuner.inputs import AS_IN_STOCK
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.networks import Ids, classify_from, load_network
-from tuner.reference import F32
+from tuner.problems.accuracy import F32
 
 if TYPE_CHECKING:
     from tuner.bench import Bench
@@ -55,10 +55,10 @@ def agreement_of(trial: Trial, data: Path | None) -> Agreement:
     """
     trial.check(AS_IN_STOCK)
     expected = trial.inputs.revealed()
-    layer, dataset = trial.inputs.layer, load_test_split(data)
-    network_name, key = layer.name.split("/")
+    problem, dataset = trial.inputs.problem, load_test_split(data)
+    network_name, key = problem.name.split("/")
     network = load_network(network_name)
-    shown = min(layer.B, len(dataset))
+    shown = min(problem.rows, len(dataset))
     ours: list[Ids] = []
     theirs: list[Ids] = []
     for start in range(0, shown, CHUNK):
@@ -79,14 +79,15 @@ def _convolved(bench: Bench, x: F32, w: F32) -> F32:
     """Compute y from x and w by the reference kernel."""
     (B, C, H, W), (M, _, K, _) = x.shape, w.shape
     layer = ConvLayer(name="after", B=B, C=C, H=H, W=W, M=M, K=K)
-    y = bench.device.allocate(FLOAT_BYTES * layer.y_size)
-    bench.convolve(uploaded(bench, np.ascontiguousarray(x)), uploaded(bench, w), y, layer)
+    y = bench.allocated(layer.y_size)
+    bench.reference(layer, {"x": bench.uploaded(np.ascontiguousarray(x)), "w": bench.uploaded(w), "y": y})
     words: F32 = bench.device.download(y, np.float32, layer.y_size)
     return words.reshape(layer.y_shape)
 
 
 def _images(trial: Trial, buffer: Buffer, start: int, images: int) -> F32:
     """Download the output for a few images."""
-    each = int(np.prod(trial.inputs.layer.y_shape[1:]))
+    shape = trial.inputs.problem.output.shape[1:]
+    each = int(np.prod(shape))
     words: F32 = trial.device.download(buffer, np.float32, images * each, FLOAT_BYTES * start * each)
-    return words.reshape(images, *trial.inputs.layer.y_shape[1:])
+    return words.reshape(images, *shape)

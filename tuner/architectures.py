@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from tuner.layers import LAYERS, ConvLayer
-from tuner.reference import F32, float32_conv
+from tuner.problems.accuracy import F32
+from tuner.reference import float32_conv
 
 Conv = Callable[[F32, F32], F32]
 Activation = Literal["tanh", "relu", "none"]

@@ -1,7 +1,7 @@
-// The bench's own kernels: place inputs, poison and compare outputs, seal buffers with keyed sums, the exact and the
-// plain reference convolution, and the activation and pooling that turn conv1's output into conv2's input. All walk
-// their elements in one dimension: grid-stride, or with OWN_RUNS, on a CPU, each work-item its own run of neighbours,
-// which the compiler turns into vectors. Keys are drawn anew by the host, so that nothing here can be foreseen.
+// The bench's own kernels: place inputs, poison and compare outputs, seal buffers with keyed sums, measure ceilings. The
+// plain and the exact reference follow, from the problem's own text. All walk their elements in one dimension:
+// grid-stride, or with OWN_RUNS, on a CPU, each work-item its own run of neighbours, which the compiler turns into
+// vectors. Keys are drawn anew by the host, so that nothing here can be foreseen.
 #ifdef __OPENCL_VERSION__
 #define atomicAdd(pointer, value) atomic_add(pointer, value)
 #define atomicMin(pointer, value) atomic_min(pointer, value)
@@ -52,9 +52,17 @@ typedef unsigned long ulong;
                  k < k##_end && k < (size); k += blockDim.x)
 #endif
 
-// Contents are turned: image b of a launch is image (b + images_on) of the stock, channel m is channel (m + filters_on).
-#define TURNED(plane, per, images, images_on, filters_on) \
-    (((plane) / (per) + (images_on)) % (images) * (per) + ((plane) % (per) + (filters_on)) % (per))
+// Contents are turned: a stock's planes lie in groups, and group g of a launch is group (g + groups_on) of the stock,
+// plane p of a group is plane (p + planes_on). Where a problem's planes would be single elements, its groups are planes
+// instead, and element k of a launch is element (k + elements_on) of the stock's.
+#ifdef ELEMENTS_TURN
+#define FROM(k, elements_on, size) ((k) + (elements_on) < (size) ? (k) + (elements_on) : (k) + (elements_on) - (size))
+#else
+#define FROM(k, elements_on, size) (k)
+#endif
+#define TURNED(plane, k, size, per, groups, groups_on, planes_on, elements_on)                                \
+    ((((plane) / (per) + (groups_on)) % (groups) * (per) + ((plane) % (per) + (planes_on)) % (per)) * (size) + \
+     FROM(k, elements_on, size))
 
 // Murmur3's finaliser (Appleby)
 __device__ __forceinline__ uint mixed(uint h)
@@ -111,32 +119,32 @@ __global__ void check_poison(GLOBAL const uint *words, ulong begin, ulong end, u
 }
 
 // y = poison; expected is masked with its own key
-__global__ void poison_y(GLOBAL uint *y, GLOBAL const uint *expected, ulong planes, uint size, uint per, uint images,
-                         uint images_on, uint filters_on, float scale, float tolerance, uint mask, uint key)
+__global__ void poison_y(GLOBAL uint *y, GLOBAL const uint *expected, ulong planes, uint size, uint per, uint groups,
+                         uint groups_on, uint planes_on, uint elements_on, float scale, float tolerance, uint mask, uint key)
 {
     EACH_IN_PLANES(plane, k, planes, size)
     {
-        ulong i = plane * size + k, from = TURNED(plane, per, images, images_on, filters_on) * size + k;
+        ulong i = plane * size + k, from = TURNED(plane, k, size, per, groups, groups_on, planes_on, elements_on);
         y[i] = poison_for(HASH(i, key), FLOAT(expected[from] ^ HASH(from, mask)) * scale, tolerance);
     }
 }
 
 // to = scale * from, turned
-__global__ void place(GLOBAL float *to, GLOBAL const float *from, ulong planes, uint size, uint per, uint images,
-                      uint images_on, uint filters_on, float scale)
+__global__ void place(GLOBAL float *to, GLOBAL const float *from, ulong planes, uint size, uint per, uint groups,
+                      uint groups_on, uint planes_on, uint elements_on, float scale)
 {
     EACH_IN_PLANES(plane, k, planes, size)
-        to[plane * size + k] = from[TURNED(plane, per, images, images_on, filters_on) * size + k] * scale;
+        to[plane * size + k] = from[TURNED(plane, k, size, per, groups, groups_on, planes_on, elements_on)] * scale;
 }
 
 // report[slot] = words that are not as `place` left them
 __global__ void check_placed(GLOBAL const float *to, GLOBAL const float *from, ulong planes, uint size, uint per,
-                             uint images, uint images_on, uint filters_on, float scale, uint slot, GLOBAL uint *report)
+                             uint groups, uint groups_on, uint planes_on, uint elements_on, float scale, uint slot, GLOBAL uint *report)
 {
     uint changed = 0;
     EACH_IN_PLANES(plane, k, planes, size)
     {
-        float right = from[TURNED(plane, per, images, images_on, filters_on) * size + k] * scale;
+        float right = from[TURNED(plane, k, size, per, groups, groups_on, planes_on, elements_on)] * scale;
         changed += BITS(to[plane * size + k]) != BITS(right);
     }
     if (changed) atomicAdd(&report[slot], changed);
@@ -196,83 +204,16 @@ __global__ void scour(GLOBAL float *out, uint words, uint bits)
     }
 }
 
-// One output element a step, summed in the order c, p, q; sizes are run-time arguments.
-__global__ void reference_conv(GLOBAL const float *x, GLOBAL const float *w, GLOBAL float *y, int B, int C, int H, int W,
-                               int M, int K)
-{
-    int H_out = H - K + 1, W_out = W - K + 1;
-    ulong n = (ulong)B * M * H_out * W_out;
-    EACH(i, n)
-    {
-        int column = i % W_out, row = i / W_out % H_out, m = i / ((ulong)W_out * H_out) % M;
-        ulong b = i / ((ulong)W_out * H_out * M);
-        float sum = 0.0f;
-        for (int c = 0; c < C; c++)
-            for (int p = 0; p < K; p++)
-                for (int q = 0; q < K; q++)
-                    sum += x[((b * C + c) * H + row + p) * W + column + q] * w[((m * C + c) * K + p) * K + q];
-        y[i] = sum;
-    }
-}
-
-// The same, summed in float64 and rounded once (without float64: with the error of each step carried along, Kahan).
-__global__ void exact_conv(GLOBAL const float *x, GLOBAL const float *w, GLOBAL float *y, int B, int C, int H, int W,
-                           int M, int K)
-{
-    int H_out = H - K + 1, W_out = W - K + 1;
-    ulong n = (ulong)B * M * H_out * W_out;
-    EACH(i, n)
-    {
-        int column = i % W_out, row = i / W_out % H_out, m = i / ((ulong)W_out * H_out) % M;
-        ulong b = i / ((ulong)W_out * H_out * M);
-#ifdef DOUBLES
-        double sum = 0.0;
-#else
-        float sum = 0.0f, lost = 0.0f;
-#endif
-        for (int c = 0; c < C; c++)
-            for (int p = 0; p < K; p++)
-                for (int q = 0; q < K; q++) {
-                    float a = x[((b * C + c) * H + row + p) * W + column + q], f = w[((m * C + c) * K + p) * K + q];
-#ifdef DOUBLES
-                    sum += (double)a * (double)f;
-#else
-                    volatile float term = a * f - lost, next = sum + term;
-                    lost = (next - sum) - term;
-                    sum = next;
-#endif
-                }
-        y[i] = (float)sum;
-    }
-}
-
-// out = pool x pool maximum of tanh(in) (or ReLU); planes = B * channels, in is height x width a plane
-__global__ void activate_and_pool(GLOBAL const float *in, GLOBAL float *out, ulong planes, int height, int width, int pool,
-                                  int relu)
-{
-    int rows = height / pool, columns = width / pool;
-    EACH(i, planes * rows * columns)
-    {
-        int column = i % columns, row = i / columns % rows;
-        ulong plane = i / ((ulong)columns * rows);
-        float best = -INFINITY;
-        for (int r = 0; r < pool; r++)
-            for (int c = 0; c < pool; c++)
-                best = fmax(best, in[(plane * height + row * pool + r) * width + column * pool + c]);
-        out[i] = relu ? fmax(best, 0.0f) : tanh(best);
-    }
-}
-
 // report[0..4) = {wrong elements, index of the first, bits of the largest error, elements that are NaN or still poison}
-__global__ void compare(GLOBAL const uint *y, GLOBAL const uint *expected, ulong planes, uint size, uint per, uint images,
-                        uint images_on, uint filters_on, float scale, float tolerance, uint mask, uint key,
+__global__ void compare(GLOBAL const uint *y, GLOBAL const uint *expected, ulong planes, uint size, uint per, uint groups,
+                        uint groups_on, uint planes_on, uint elements_on, float scale, float tolerance, uint mask, uint key,
                         GLOBAL uint *report)
 {
     uint wrong = 0, first = 0xffffffffu, unwritten = 0;
     float largest = 0.0f;
     EACH_IN_PLANES(plane, k, planes, size)
     {
-        ulong i = plane * size + k, from = TURNED(plane, per, images, images_on, filters_on) * size + k;
+        ulong i = plane * size + k, from = TURNED(plane, k, size, per, groups, groups_on, planes_on, elements_on);
         float error = fabs(FLOAT(y[i]) - FLOAT(expected[from] ^ HASH(from, mask)) * scale);
         wrong += !(error <= tolerance);
         largest = error > largest ? error : largest;
@@ -281,7 +222,7 @@ __global__ void compare(GLOBAL const uint *y, GLOBAL const uint *expected, ulong
     if (!wrong) return;
     EACH_IN_PLANES(plane, k, planes, size)
     {
-        ulong i = plane * size + k, from = TURNED(plane, per, images, images_on, filters_on) * size + k;
+        ulong i = plane * size + k, from = TURNED(plane, k, size, per, groups, groups_on, planes_on, elements_on);
         float right = FLOAT(expected[from] ^ HASH(from, mask)) * scale, error = fabs(FLOAT(y[i]) - right);
         if (error <= tolerance) continue;
         if ((uint)i < first) first = (uint)i;

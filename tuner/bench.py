@@ -1,6 +1,6 @@
-"""The bench: guarded buffers of one layer on one device, and the kernels that fill, compare and seal them.
+"""The bench: guarded buffers of one problem on one device, and the kernels that fill, compare and seal them.
 
-x, w and y lie between guard zones, at addresses that differ from process to process. What the guards and y hold
+Inputs and output lie between guard zones, at addresses that differ from process to process. What the guards and y hold
 before a launch follows from a key drawn for that launch: NaNs of both kinds, huge numbers, near misses of the right
 result.
 """
@@ -8,7 +8,7 @@ result.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 from tuner.cache import CompileCache
 from tuner.devices import Array, Buffer, Device, Kernel, compile_source
 from tuner.errors import DeviceError, UsageError
-from tuner.layers import FLOAT_BYTES, ConvLayer
+from tuner.problems.accuracy import compare
+from tuner.problems.problem import FLOAT_BYTES, HERE, Problem, Tensor
 from tuner.protocol import Protocol
-from tuner.reference import compare, reference_conv
 from tuner.render import block_defines, prelude
 from tuner.templates import Launch
 
@@ -55,55 +55,51 @@ class Guarded:
 
 
 class Bench:
-    """The bench's own kernels and the guarded buffers of a layer.
+    """The bench's own kernels and the guarded buffers of a problem.
 
     Args:
         device: An opened device, owned by this process.
-        layer: Its batch is the largest that will be run.
+        problem: Its rows are the most that will be run.
+
+    Attributes:
+        guarded: The buffers between their zones, by the tensors' names.
+        y: The output, without its zones.
 
     Raises:
-        UsageError: y has more elements than can be indexed, or x, w and y are more than the device's memory.
+        UsageError: The output has more elements than can be indexed, or the tensors are more than the device's memory.
         OutOfResources: The buffers do not fit the device.
     """
 
-    def __init__(self, device: Device, layer: ConvLayer) -> None:
-        if layer.y_size > MAX_ELEMENTS:
-            raise UsageError(
-                f"layer {layer.name}: y has {layer.y_size:,} elements, limit {MAX_ELEMENTS:,}; "
-                + ("lower --batch" if layer.B > 1 else "give smaller sizes")
-            )
-        _check_fits(layer, device.memory_bytes)
-        self.device, self.layer = device, layer
-        self._binary = _compile_bench(device)
+    def __init__(self, device: Device, problem: Problem) -> None:
+        _check_fits(problem, device.memory_bytes)
+        self.device, self.problem = device, problem
+        self._binary = _compile_bench(device, problem)
         self._kernels: dict[str, Kernel] = {}
         self._most_blocks = BLOCKS_PER_CORE * device.cores if device.shares_host else MAX_BLOCKS
         self._report = device.allocate(4 * REPORT_WORDS)
-        wanted = {
-            "x": (FLOAT_BYTES * layer.B * layer.C * layer.H * layer.W, INPUT_GUARD_BYTES),
-            "w": (FLOAT_BYTES * layer.M * layer.reduction, INPUT_GUARD_BYTES),
-            "y": (FLOAT_BYTES * layer.y_size, GUARD_BYTES),
-        }
         self._gaps: list[Buffer] = []
-        made = {name: self._allocated(*wanted[name]) for name in shuffled(list(wanted))}
-        self.guarded_x, self.guarded_w, self.guarded_y = made["x"], made["w"], made["y"]
-        self.x, self.w, self.y = self.guarded_x.inner, self.guarded_w.inner, self.guarded_y.inner
+        self.guarded = {tensor.name: self._allocated(tensor) for tensor in shuffled(problem.tensors)}
+        self.output = self.guarded[problem.output.name]
+        self.y = self.output.inner
         self.guard_key = drawn_key()
-        for guarded in (self.guarded_x, self.guarded_w):
+        for tensor in problem.inputs:
+            guarded = self.guarded[tensor.name]
             self.fill_poison(guarded, 0, guarded.words, self.guard_key)
         flush = int(FLUSH_SHARE * device.cache_bytes)
-        self._flush_words = flush // 4 if 4 * self.guarded_y.words < flush else 0
+        self._flush_words = flush // 4 if 4 * self.output.words < flush else 0
         self._flush = device.allocate(4 * self._flush_words) if self._flush_words else None
         self._scour = self._scourer()
 
-    def _allocated(self, nbytes: int, guard: int) -> Guarded:
+    def _allocated(self, tensor: Tensor) -> Guarded:
         """Return a guarded buffer after a gap of random size."""
+        guard = GUARD_BYTES if tensor.output else INPUT_GUARD_BYTES
         self._gaps.append(self.device.allocate(PAGE_BYTES * (1 + secrets.randbelow(MOST_PAGES))))
-        return Guarded(self.device, nbytes, guard)
+        return Guarded(self.device, tensor.nbytes, guard)
 
     @property
     def flush_bytes(self) -> int:
         """Bytes that a cold launch has written before it."""
-        return 4 * (self.guarded_y.words + self._flush_words)
+        return 4 * (self.output.words + self._flush_words)
 
     def prepared(self, name: str, elements: int) -> tuple[Kernel, Launch]:
         """Return one of the kernels of bench.cu and a launch that covers ``elements`` items."""
@@ -133,20 +129,41 @@ class Bench:
         words: list[int] = self.device.download(self._report, np.uint32, REPORT_WORDS).tolist()
         return words
 
-    def convolve(self, x: Buffer, w: Buffer, y: Buffer, layer: ConvLayer) -> None:
-        """Run the plain FP32 reference convolution."""
-        self.run("reference_conv", layer.y_size, x, w, y, *sizes(layer))
+    def arguments(self, problem: Problem, buffers: Mapping[str, Buffer] | None = None) -> tuple[Any, ...]:
+        """Return what every kernel of a problem takes: its tensors in order, then its sizes.
 
-    def convolve_exactly(self, x: Buffer, w: Buffer, y: Buffer, layer: ConvLayer) -> None:
-        """Run the convolution summed in float64."""
-        self.run("exact_conv", layer.y_size, x, w, y, *sizes(layer))
+        Args:
+            problem: The bench's, with any number of rows, or another of its kind.
+            buffers: By the tensors' names, where they are not the bench's own.
+        """
+        chosen = {name: guarded.inner for name, guarded in self.guarded.items()} | dict(buffers or {})
+        numbers = (np.int32(size) for size in problem.sizes.values())
+        return (*(chosen[tensor.name] for tensor in problem.tensors), *numbers)
 
-    def time_reference(self, x: Buffer, w: Buffer, layer: ConvLayer, samples: int) -> tuple[float, ...]:
-        """Return seconds of the reference kernel on ``layer``; overwrites y."""
-        kernel, launch = self.prepared("reference_conv", layer.y_size)
-        arguments = (x, w, self.y, *sizes(layer))
+    def reference(self, problem: Problem, buffers: Mapping[str, Buffer]) -> None:
+        """Run the plain FP32 kernel."""
+        self.run("reference", problem.output.size, *self.arguments(problem, buffers))
+
+    def exact_reference(self, problem: Problem, buffers: Mapping[str, Buffer]) -> None:
+        """Run the same kernel with its sums in float64."""
+        self.run("exact_reference", problem.output.size, *self.arguments(problem, buffers))
+
+    def time_reference(self, problem: Problem, buffers: Mapping[str, Buffer], samples: int) -> tuple[float, ...]:
+        """Return seconds of the plain kernel; overwrites the output."""
+        kernel, launch = self.prepared("reference", problem.output.size)
+        arguments = self.arguments(problem, buffers)
         timed = (self.device.timed(kernel, launch, arguments, limit=600.0, repeat=1) for _ in range(samples))
         return tuple(max(seconds, self.device.timer_resolution) for seconds in timed)
+
+    def uploaded(self, array: Array) -> Buffer:
+        """Return a new buffer with an array's contents."""
+        buffer = self.device.allocate(array.nbytes)
+        self.device.upload(buffer, array)
+        return buffer
+
+    def allocated(self, elements: int) -> Buffer:
+        """Return a new buffer of float32."""
+        return self.device.allocate(FLOAT_BYTES * elements)
 
     def largest(self, values: Buffer, count: int) -> float:
         """Return max |value| of a device buffer."""
@@ -212,46 +229,61 @@ def _words(guarded: Guarded, begin: int, end: int, key: int) -> tuple[np.generic
     return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.spared)
 
 
-def sizes(layer: ConvLayer) -> tuple[np.int32, ...]:
-    """Return the run-time sizes every convolution kernel takes after x, w and y: B, C, H, W, M, K."""
-    return tuple(np.int32(getattr(layer, size)) for size in ("B", "C", "H", "W", "M", "K"))
-
-
-def _check_fits(layer: ConvLayer, memory_bytes: int) -> None:
-    """Refuse a layer whose x, w, y and reference output are more than a device's memory, before anything is allocated.
+def _check_fits(problem: Problem, memory_bytes: int) -> None:
+    """Refuse a problem that the bench cannot hold, before anything is allocated.
 
     A host that promises more memory than it has would kill this process later, without a word.
 
     Raises:
         UsageError: Names what is needed and what there is.
     """
-    x, w = layer.B * layer.C * layer.H * layer.W, layer.M * layer.reduction
-    needed = FLOAT_BYTES * (x + w + 2 * layer.y_size)
-    if needed > memory_bytes:
+    output = problem.output
+    remedy = f"lower {problem.ROWS_OPTION}" if problem.rows > 1 else "give smaller sizes"
+    if output.size > MAX_ELEMENTS:
         raise UsageError(
-            f"layer {layer.name}: x, w, y and the reference's y take {needed / 1e9:,.1f} GB, the device has "
-            f"{memory_bytes / 1e9:,.1f}; " + ("lower --batch" if layer.B > 1 else "give smaller sizes")
+            f"{problem.noun} {problem.name}: {output.name} has {output.size:,} elements, limit {MAX_ELEMENTS:,}; "
+            f"{remedy}"
+        )
+    needed = problem.least_bytes + output.nbytes
+    if needed > memory_bytes:
+        names = ", ".join(tensor.name for tensor in problem.tensors)
+        raise UsageError(
+            f"{problem.noun} {problem.name}: {names} and the reference's {output.name} take {needed / 1e9:,.1f} GB, "
+            f"the device has {memory_bytes / 1e9:,.1f}; {remedy}"
         )
 
 
-def confirm_reference(bench: Bench, x: Buffer, w: Array, expected: Buffer, tolerance: float) -> None:
-    """Compare the device's reference output with NumPy in float64 on the first, a middle and the last image.
+def confirm_reference(bench: Bench, stock: Mapping[str, Buffer], expected: Buffer, tolerance: float) -> None:
+    """Compare the device's reference output with NumPy in float64 on the first, a middle and the last row.
 
     Raises:
         DeviceError: They differ by more than ``tolerance``: nothing this device says could be trusted.
     """
-    layer = bench.layer
-    one_x, one_y = layer.C * layer.H * layer.W, layer.M * layer.H_out * layer.W_out
-    for image in sorted({0, layer.B // 2, layer.B - 1}):
-        x_host = bench.device.download(x, np.float32, one_x, offset=FLOAT_BYTES * image * one_x)
-        y_host = bench.device.download(expected, np.float32, one_y, offset=FLOAT_BYTES * image * one_y)
-        right = reference_conv(x_host.reshape(1, *layer.x_shape[1:]), w)
-        found = compare(y_host.reshape(1, *layer.y_shape[1:]), right, tolerance)
+    problem = bench.problem
+    one = problem.with_rows(1)
+    whole = {tensor.name: _part(bench, stock, tensor, 0) for tensor in problem.inputs if not tensor.rows}
+    for row in sorted({0, problem.rows // 2, problem.rows - 1}):
+        rows = {tensor.name: _part(bench, stock, tensor, row) for tensor in one.inputs if tensor.rows}
+        right = one.expected(whole | rows)
+        found = compare(_part(bench, {one.output.name: expected}, one.output, row), right, tolerance)
         if not found.ok:
             raise DeviceError(
-                f"device {bench.device.environment.device}: its reference is off by {found.max_abs_error:.3g} in image "
-                f"{image}, tolerance {tolerance:.3g}; check driver and hardware"
+                f"device {bench.device.environment.device}: its reference is off by {found.max_abs_error:.3g} in "
+                f"{problem.ROWS_NOUN.rstrip('s')} {row}, tolerance {tolerance:.3g}; check driver and hardware"
             )
+
+
+def _part(bench: Bench, buffers: Mapping[str, Buffer], tensor: Tensor, row: int) -> Array:
+    """Download a tensor, or as many rows of a larger one, from a row on."""
+    offset = row * tensor.nbytes // (tensor.shape[0] if tensor.rows else 1)
+    words: Array = bench.device.download(buffers[tensor.name], np.float32, tensor.size, offset=offset)
+    return words.reshape(tensor.shape)
+
+
+def elements_turn(problem: Problem) -> bool:
+    """Whether rotating the output's columns moves single elements, and not whole runs of them."""
+    columns = problem.output.columns
+    return columns is not None and columns == len(problem.output.shape) - 1
 
 
 def scour_bytes(device: Device) -> int:
@@ -264,10 +296,9 @@ def drawn_key() -> int:
     return secrets.randbits(32)
 
 
-def shuffled(names: list[str]) -> list[str]:
-    """Return the names in random order."""
-    secrets.SystemRandom().shuffle(names)
-    return names
+def shuffled(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return them in random order."""
+    return secrets.SystemRandom().sample(tensors, len(tensors))
 
 
 def hashed(index: int, key: int) -> int:
@@ -282,7 +313,8 @@ def _float_of(bits: int) -> float:
     return float(np.uint32(bits).view(np.float32))
 
 
-def _compile_bench(device: Device) -> bytes:
+def _compile_bench(device: Device, problem: Problem) -> bytes:
+    sums = (HERE / "sums.h").read_text(encoding="utf-8")
     source = "\n".join(
         (
             prelude(device.limits.dialect),
@@ -290,7 +322,13 @@ def _compile_bench(device: Device) -> bytes:
             f"#define SCOUR_WORDS {scour_bytes(device) // 4}",
             f"#define SCOUR_REGISTERS {SCOUR_REGISTERS}",
             "#define OWN_RUNS" if device.shares_host else "",
+            "#define ELEMENTS_TURN" if elements_turn(problem) else "",
             Path(__file__).with_name("bench.cu").read_text(encoding="utf-8"),
+            sums,
+            problem.reference,
+            "#define EXACT\n#define KERNELS_OF_ITS_KIND",
+            sums,
+            problem.reference,
         )
     )
     return CompileCache.default().get_or_make(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tuner.calling import Broken, called, line_of, shortened
 from tuner.errors import UsageError
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.templates import DeviceLimits, KernelTemplate, Parameter, Rule
 from tuner.values import Values, mapping_of
 
@@ -102,7 +102,7 @@ def origin_of(values: Values) -> Origin | None:
 
 
 def apply_rule(
-    rule: Rule, rows: Indices, template: KernelTemplate, limits: tuple[ConvLayer, DeviceLimits], last: bool
+    rule: Rule, rows: Indices, template: KernelTemplate, limits: tuple[Problem, DeviceLimits], last: bool
 ) -> npt.NDArray[np.bool_] | None:
     """Evaluate a rule on all rows, or return None while a parameter it reads is not there yet.
 
@@ -134,7 +134,7 @@ def apply_rule(
     return _answers(rule, holds, len(rows), template)
 
 
-def _missed(rule: Rule, one: Columns, template: KernelTemplate, limits: tuple[ConvLayer, DeviceLimits]) -> set[str]:
+def _missed(rule: Rule, one: Columns, template: KernelTemplate, limits: tuple[Problem, DeviceLimits]) -> set[str]:
     """Return which names a rule reads of one row in vain: most rules wait for a parameter, and one row tells."""
     with suppress(Broken):
         called(template.home, rule.holds, one, *limits)

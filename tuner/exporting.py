@@ -17,8 +17,8 @@ from tuner.export import Winner, render_header, render_split, write_header
 from tuner.export.proof import code_of, source_of, task_of
 from tuner.files import refuse_unwritable
 from tuner.loading import load_template
+from tuner.problems.accuracy import Precision
 from tuner.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
-from tuner.reference import Precision
 from tuner.render import Rendered
 from tuner.results import Result
 from tuner.storage import Champion, Store, StudyHandle

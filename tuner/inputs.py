@@ -1,27 +1,27 @@
-"""The data a layer is checked and timed on: what its trained network feeds it, and a second, random set.
+"""The data a problem is checked and timed on: inputs of its own, and a second, random set.
 
-A set's x and w stay in a stock that kernels are not given. Before each launch they are placed, turned by a random
-number of images and output channels, where the kernel reads them: the same buffers, other contents. The exact result
-of the stock is turned likewise, and lies masked with a key. Stock and result are sealed with keyed sums.
+A set's inputs stay in a stock that kernels are not given. Before each launch they are placed, turned by a random number
+of rows and columns, where the kernel reads them: the same buffers, other contents. The exact output for the stock is
+turned likewise, and lies masked with a key. Stock and output are sealed with keyed sums.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from tuner import stages
-from tuner.bench import GUARD_BYTES, Bench, confirm_reference, drawn_key, hashed
-from tuner.dataset import load_test_split
-from tuner.devices import Array, Buffer
+from tuner.bench import GUARD_BYTES, Bench, confirm_reference, drawn_key, elements_turn, hashed
+from tuner.devices import Buffer
 from tuner.errors import StrayWrite, WrongResult
-from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.networks import layer_input, layer_weights, stage_before
+from tuner.problems.accuracy import Precision, largest_unit, tolerance
+from tuner.problems.problem import FLOAT_BYTES, Arrays, Tensor
 from tuner.protocol import BenchSpec
-from tuner.reference import Precision, largest_unit, tolerance
 from tuner.templates import Magnitudes
 
 WIDEST_SCALE = 20  # x of the second set is scaled by up to 2^20 either way, where a template does not say less
@@ -33,147 +33,205 @@ class Turn:
     """How a launch's contents differ from the stock.
 
     Attributes:
-        images: Image b of the launch is image ``b + images`` of the stock.
-        filters: Output channel m of the launch is channel ``m + filters`` of the stock.
-        scale: A power of two that x, and so y, is multiplied by.
+        rows: Row r of the launch is row ``r + rows`` of the stock.
+        columns: Column c of the launch is column ``c + columns`` of the stock.
+        scale: A power of two that the scaled input, and so the output, is multiplied by.
     """
 
-    images: int = 0
-    filters: int = 0
+    rows: int = 0
+    columns: int = 0
     scale: float = 1.0
 
 
 AS_IN_STOCK = Turn()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """Where a tensor's elements are in the stock, as the kernels of ``bench.cu`` are told.
+
+    Attributes:
+        planes, size: How many planes are placed, and a plane's elements.
+        per, groups: Planes of a group, and groups of the stock.
+        groups_on, planes_on, elements_on: By how many each is turned.
+    """
+
+    planes: int
+    size: int
+    per: int
+    groups: int
+    groups_on: int = 0
+    planes_on: int = 0
+    elements_on: int = 0
+    scale: float = 1.0
+
+    def by_elements(self) -> Turned:
+        """Return the same with whole groups as planes: a group's planes are neighbours, so its elements turn."""
+        return Turned(
+            planes=self.planes // self.per,
+            size=self.per * self.size,
+            per=1,
+            groups=self.groups,
+            groups_on=self.groups_on,
+            elements_on=self.planes_on * self.size,
+            scale=self.scale,
+        )
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        return self.planes, self.size
+
+    @property
+    def arguments(self) -> tuple[np.generic, ...]:
+        numbers = self.size, self.per, self.groups, self.groups_on, self.planes_on, self.elements_on
+        return (np.uint64(self.planes), *(np.uint32(number) for number in numbers), np.float32(self.scale))
+
+
 class Inputs:
-    """x and w on a device, the exact output for them, and how far a kernel may stray from it.
+    """A problem's inputs on a device, the exact output for them, and how far a kernel may stray from it.
 
     Args:
-        bench: Its guarded buffers are where kernels find x and w and leave y; its layer's batch is the stock's.
-        x: The stock, on the device; this object's from now on.
-        w: The stock's filters.
+        bench: Its guarded buffers are where kernels find the inputs and leave the output; its problem is the stock's.
+        stock: The inputs by name, on the device; this object's from now on.
+        host: All but the scaled one, on the host.
         confirm: Compare the device's exact output with NumPy's.
 
     Attributes:
         unit: The largest error of a plain FP32 kernel on this stock.
+        norm, largest: What the tolerance at any precision follows from, see :func:`tuner.problems.accuracy.tolerance`.
         tolerance: The largest that a kernel may make.
 
     Raises:
         DeviceError: The device's exact output is wrong.
     """
 
-    def __init__(self, bench: Bench, x: Buffer, w: Array, precision: Precision, *, confirm: bool = False) -> None:
-        layer = bench.layer
-        self.bench, self.layer = bench, layer
-        self.stock_x, self.stock_w = x, uploaded(bench, w)
-        self._expected = bench.device.allocate(FLOAT_BYTES * layer.y_size)
+    def __init__(
+        self, bench: Bench, stock: Mapping[str, Buffer], host: Arrays, precision: Precision, *, confirm: bool = False
+    ) -> None:
+        problem = bench.problem
+        self.bench, self.problem, self.stock = bench, problem, dict(stock)
+        output = problem.output
+        self._expected = bench.allocated(output.size)
         self._mask, self._seal_key = drawn_key(), drawn_key()
-        bench.convolve_exactly(x, self.stock_w, self._expected, layer)
-        bench.convolve(x, self.stock_w, bench.y, layer)
-        error = bench.largest_difference(bench.y, self._expected, layer.y_size)
-        self.unit = largest_unit(error, bench.largest(self._expected, layer.y_size))
-        self.tolerance = tolerance(layer, w, bench.largest(x, count_of(layer)), precision, unit=self.unit)
-        self.digest = hashlib.sha256(w.tobytes()).hexdigest()
+        bench.exact_reference(problem, self.stock | {output.name: self._expected})
+        bench.reference(problem, self.stock | {output.name: bench.y})
+        error = bench.largest_difference(bench.y, self._expected, output.size)
+        self.unit = largest_unit(error, bench.largest(self._expected, output.size))
+        scaled = next(tensor for tensor in problem.inputs if tensor.scaled)
+        self.norm, self.largest = problem.largest_norm(host), bench.largest(self.stock[scaled.name], scaled.size)
+        self.tolerance = tolerance(problem, self.norm, self.largest, precision, unit=self.unit)
+        self.digest = hashlib.sha256(b"".join(host[name].tobytes() for name in sorted(host))).hexdigest()
         if confirm:
-            confirm_reference(bench, x, w, self._expected, self.tolerance)
-        bench.mask(self._expected, self._expected, layer.y_size, self._mask)
+            confirm_reference(bench, self.stock, self._expected, self.tolerance)
+        bench.mask(self._expected, self._expected, output.size, self._mask)
         self._sealed = self._seals()
-        self.turn, self.placed, self._key = AS_IN_STOCK, layer, drawn_key()
+        self._elements_turn = elements_turn(problem)
+        self.turn, self.placed, self._key = AS_IN_STOCK, problem, drawn_key()
 
     def drawn(self, magnitudes: Magnitudes | None = None) -> Turn:
-        """Return a random turn; with ``magnitudes``, of a random scale that keeps |x| within them."""
+        """Return a random turn; with ``magnitudes``, of a random scale that keeps the scaled input within them."""
+        output = self.problem.output
         return Turn(
-            images=secrets.randbelow(self.layer.B),
-            filters=secrets.randbelow(self.layer.M),
+            rows=secrets.randbelow(self.problem.rows) if output.rows else 0,
+            columns=0 if output.columns is None else secrets.randbelow(output.shape[output.columns]),
             scale=drawn_scale(magnitudes) if magnitudes else 1.0,
         )
 
-    def place(self, turn: Turn = AS_IN_STOCK, batch: int | None = None) -> None:
-        """Put x and w where kernels read them, and poison y and what of x lies beyond the batch."""
+    def place(self, turn: Turn = AS_IN_STOCK, rows: int | None = None) -> None:
+        """Put the inputs where kernels read them, and poison the output and what of the inputs lies beyond the rows."""
         bench = self.bench
-        self.turn, self.placed = turn, self.layer if batch is None else self.layer.with_batch(batch)
-        for name, to, stock, arguments in self._places():
-            planes, size = int(arguments[0]), int(arguments[1])
-            bench.run_planes(name, planes, size, to, stock, *arguments)
-        words = bench.guarded_x
-        bench.fill_poison(words, words.begin + count_of(self.placed), words.words, bench.guard_key)
+        self.turn, self.placed = turn, self.problem if rows is None else self.problem.with_rows(rows)
+        for tensor in self.placed.inputs:
+            turned, to = self._turned(tensor), bench.guarded[tensor.name]
+            bench.run_planes("place", *turned.extent, to.inner, self.stock[tensor.name], *turned.arguments)
+            bench.fill_poison(to, to.begin + tensor.size, to.words, bench.guard_key)
         self.poison()
 
-    def _places(self) -> tuple[tuple[str, Buffer, Buffer, tuple[np.generic, ...]], ...]:
-        """Return the kernel, the target, the stock and the arguments that place x and w."""
-        layer, turn, bench = self.placed, self.turn, self.bench
-        of_x, of_w = replace(turn, filters=0), replace(turn, images=0, scale=1.0)
-        x = _turned(layer.B * layer.C, layer.H * layer.W, (layer.C, self.layer.B), of_x)
-        w = _turned(layer.M, layer.reduction, (layer.M, 1), of_w)
-        return ("place", bench.x, self.stock_x, x), ("place", bench.w, self.stock_w, w)
+    def _turned(self, tensor: Tensor) -> Turned:
+        """Return by which numbers the kernels of bench.cu find a tensor's turned elements in the stock."""
+        turn, stock = self.turn, self.problem.tensor(tensor.name)
+        scale = turn.scale if tensor.scaled or tensor.output else 1.0
+        rows = turn.rows if tensor.rows else 0
+        if tensor.columns is None:
+            per = tensor.shape[1] if len(tensor.shape) > 2 else 1
+            size = tensor.size // (tensor.shape[0] * per)
+            return Turned(
+                planes=tensor.shape[0] * per, size=size, per=per, groups=stock.shape[0], groups_on=rows, scale=scale
+            )
+        placed, groups = (math.prod(each.shape[: tensor.columns]) for each in (tensor, stock))
+        per, size = tensor.shape[tensor.columns], math.prod(tensor.shape[tensor.columns + 1 :])
+        turned = Turned(
+            planes=placed * per, size=size, per=per, groups=groups, groups_on=rows, planes_on=turn.columns, scale=scale
+        )
+        return turned.by_elements() if self._elements_turn else turned
 
     def poison(self) -> None:
-        """Fill y and all around it with words that are not the right result, drawn anew."""
-        bench, guarded, self._key = self.bench, self.bench.guarded_y, drawn_key()
+        """Fill the output and all around it with words that are not the right result, drawn anew."""
+        bench, guarded, self._key = self.bench, self.bench.output, drawn_key()
         keys = np.uint32(self._mask), np.uint32(self._key)
-        bench.run_planes("poison_y", *self._planes, bench.y, self._expected, *self._turned_y, self._allowed, *keys)
+        turned = self._turned(self.placed.output)
+        places = bench.y, self._expected, *turned.arguments
+        bench.run_planes("poison_y", *turned.extent, *places, self._allowed, *keys)
         bench.fill_poison(guarded, 0, guarded.begin, self._key)
-        bench.fill_poison(guarded, guarded.begin + self.placed.y_size, guarded.words, self._key)
-
-    @property
-    def _planes(self) -> tuple[int, int]:
-        return self.placed.B * self.placed.M, self.placed.H_out * self.placed.W_out
-
-    @property
-    def _turned_y(self) -> tuple[np.generic, ...]:
-        return _turned(*self._planes, (self.layer.M, self.layer.B), self.turn)
+        bench.fill_poison(guarded, guarded.begin + self.placed.output.size, guarded.words, self._key)
 
     @property
     def _allowed(self) -> np.float32:
         return np.float32(self.tolerance * self.turn.scale)
 
     def verify(self) -> float:
-        """Check all of y, and that nothing else was written; return the largest error.
+        """Check all of the output, and that nothing else was written; return the largest error.
 
         Raises:
-            WrongResult: Names the first wrong (b, m, h, w), or what was written outside y.
+            WrongResult: Names the first wrong element, or what was written outside the output.
         """
-        bench, layer = self.bench, self.placed
+        bench, output = self.bench, self.placed.output
         report = bench.clear_report()
         keys = np.uint32(self._mask), np.uint32(self._key)
-        arguments = (*self._turned_y, self._allowed, *keys, report)
-        bench.run_planes("compare", *self._planes, bench.y, self._expected, *arguments)
-        y, begin, end = bench.guarded_y, bench.guarded_y.begin, bench.guarded_y.begin + layer.y_size
-        bench.check_poison(y, 0, begin, self._key, slot=4)
-        bench.check_poison(y, end, y.words, self._key, slot=7)
-        for slot, (_, to, stock, arguments) in enumerate(self._places(), start=10):
-            size = int(arguments[0]), int(arguments[1])
-            bench.run_planes("check_placed", *size, to, stock, *arguments, np.uint32(slot), report)
-        for guarded, count in ((bench.guarded_x, count_of(layer)), (bench.guarded_w, layer.M * layer.reduction)):
+        turned = self._turned(output)
+        places = bench.y, self._expected, *turned.arguments
+        bench.run_planes("compare", *turned.extent, *places, self._allowed, *keys, report)
+        y = bench.output
+        bench.check_poison(y, 0, y.begin, self._key, slot=4)
+        bench.check_poison(y, y.begin + output.size, y.words, self._key, slot=7)
+        for tensor in self.placed.inputs:
+            guarded, turned = bench.guarded[tensor.name], self._turned(tensor)
+            places = guarded.inner, self.stock[tensor.name], *turned.arguments
+            bench.run_planes("check_placed", *turned.extent, *places, np.uint32(10), report)
             bench.check_poison(guarded, 0, guarded.begin, bench.guard_key, slot=12)
-            bench.check_poison(guarded, guarded.begin + count, guarded.words, bench.guard_key, slot=12)
+            bench.check_poison(guarded, guarded.begin + tensor.size, guarded.words, bench.guard_key, slot=12)
         words = bench.read_report()
         if words[0]:
             raise WrongResult(self._describe(words[:4]))
-        _refuse_strays(words, begin)
+        self._refuse_strays(words)
         return float(np.uint32(words[2]).view(np.float32)) / self.turn.scale
 
     def _describe(self, report: list[int]) -> str:
         wrong, first, bits, unwritten = report
-        b, m, h, w = (int(i) for i in np.unravel_index(first, self.placed.y_shape))
-        device, at = self.bench.device, GUARD_BYTES + FLOAT_BYTES * first
-        got = float(device.download(self.bench.guarded_y.whole, np.float32, 1, offset=at)[0])
-        wanted = self._wanted(b, m, h, w)
+        output = self.placed.output
+        at = tuple(int(i) for i in np.unravel_index(first, output.shape))
+        offset = GUARD_BYTES + FLOAT_BYTES * first
+        got = float(self.bench.device.download(self.bench.output.whole, np.float32, 1, offset=offset)[0])
+        wanted = self._wanted(at)
         largest = float(np.uint32(bits).view(np.float32))
-        count = f"{wrong:,} of {self.placed.y_size:,} elements are wrong"
+        count = f"{wrong:,} of {output.size:,} elements are wrong"
         kind = f"{unwritten:,} of them NaN or never written" if unwritten else f"largest difference {largest:.3g}"
+        axes, where = ", ".join(output.axes), ", ".join(map(str, at))
         return (
-            f"{count}, {kind}; first at (b, m, h, w) = ({b}, {m}, {h}, {w}): "
+            f"{count}, {kind}; first at ({axes}) = ({where}): "
             f"got {got:.7g}, wanted {wanted:.7g}, difference {abs(got - wanted):.3g}; tolerance {self._allowed:.3g}"
         )
 
-    def _wanted(self, b: int, m: int, h: int, w: int) -> float:
+    def _wanted(self, at: tuple[int, ...]) -> float:
         """Return one element of the right output of what is placed."""
-        layer, turn = self.layer, self.turn
-        index = np.ravel_multi_index(((b + turn.images) % layer.B, (m + turn.filters) % layer.M, h, w), layer.y_shape)
-        masked = self.bench.device.download(self._expected, np.uint32, 1, offset=FLOAT_BYTES * int(index))[0]
-        return float(np.uint32(int(masked) ^ hashed(int(index), self._mask)).view(np.float32)) * turn.scale
+        output, turn, place = self.problem.output, self.turn, list(at)
+        if output.rows:
+            place[0] = (place[0] + turn.rows) % output.shape[0]
+        if output.columns is not None:
+            place[output.columns] = (place[output.columns] + turn.columns) % output.shape[output.columns]
+        index = int(np.ravel_multi_index(place, output.shape))
+        masked = self.bench.device.download(self._expected, np.uint32, 1, offset=FLOAT_BYTES * index)[0]
+        return float(np.uint32(int(masked) ^ hashed(index, self._mask)).view(np.float32)) * turn.scale
 
     def audit(self) -> None:
         """Look at the stock and the expected output, which no kernel is given.
@@ -185,42 +243,28 @@ class Inputs:
             raise StrayWrite("it wrote where the check keeps its inputs and its reference, which are made anew")
 
     def _seals(self) -> list[int]:
-        layer = self.layer
-        parts = (
-            (self.stock_x, count_of(layer)),
-            (self.stock_w, layer.M * layer.reduction),
-            (self._expected, layer.y_size),
-        )
-        return self.bench.seals(parts, self._seal_key)
+        output = self.problem.output
+        parts = [(self.stock[tensor.name], tensor.size) for tensor in self.problem.inputs]
+        return self.bench.seals([*parts, (self._expected, output.size)], self._seal_key)
 
     def revealed(self) -> Buffer:
-        """Return the exact output of the stock, in a new buffer."""
-        plain = self.bench.device.allocate(FLOAT_BYTES * self.layer.y_size)
-        self.bench.mask(self._expected, plain, self.layer.y_size, self._mask)
+        """Return the exact output for the stock, in a new buffer."""
+        plain = self.bench.allocated(self.problem.output.size)
+        self.bench.mask(self._expected, plain, self.problem.output.size, self._mask)
         return plain
 
-
-def _refuse_strays(words: list[int], guard: int) -> None:
-    """Raise StrayWrite if anything around y, or of x and w, was written."""
-    if words[4]:
-        raise StrayWrite(f"{words[4]} word(s) before y overwritten, the nearest {guard - words[6]} before it")
-    if words[7]:
-        raise StrayWrite(f"{words[7]} word(s) after y overwritten, the nearest {words[8] + 1} behind its end")
-    if words[10] or words[11]:
-        raise StrayWrite("the kernel wrote to its inputs x or w")
-    if words[12]:
-        raise StrayWrite(f"{words[12]} word(s) around the inputs x and w overwritten")
-
-
-def _turned(planes: int, size: int, stock: tuple[int, int], turn: Turn) -> tuple[np.generic, ...]:
-    """Return the arguments by which the kernels of bench.cu find a turned plane.
-
-    Args:
-        planes, size: Of what is placed: how many planes, and a plane's elements.
-        stock: Planes that belong together, an image's channels or all filters, and how many such groups there are.
-    """
-    numbers = (np.uint32(number) for number in (size, *stock, turn.images, turn.filters))
-    return (np.uint64(planes), *numbers, np.float32(turn.scale))
+    def _refuse_strays(self, words: list[int]) -> None:
+        """Raise StrayWrite if anything around the output, or of the inputs, was written."""
+        y, guard = self.problem.output.name, self.bench.output.begin
+        names = " or ".join(tensor.name for tensor in self.problem.inputs)
+        if words[4]:
+            raise StrayWrite(f"{words[4]} word(s) before {y} overwritten, the nearest {guard - words[6]} before it")
+        if words[7]:
+            raise StrayWrite(f"{words[7]} word(s) after {y} overwritten, the nearest {words[8] + 1} behind its end")
+        if words[10]:
+            raise StrayWrite(f"the kernel wrote to its inputs {names}")
+        if words[12]:
+            raise StrayWrite(f"{words[12]} word(s) around the inputs {names.replace(' or ', ' and ')} overwritten")
 
 
 def drawn_scale(magnitudes: Magnitudes) -> float:
@@ -231,52 +275,37 @@ def drawn_scale(magnitudes: Magnitudes) -> float:
     return float(2.0 ** (low + secrets.randbelow(max(1, high - low + 1))))
 
 
-def network_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
-    """Prepare the real inputs of a layer, and confirm the reference against NumPy.
+def own_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
+    """Prepare the problem's own inputs, and confirm the reference against NumPy.
 
     Raises:
-        UsageError: The data set cannot be read.
+        UsageError: The data cannot be read.
         DeviceError: The device's reference is wrong.
     """
-    layer, device = bench.layer, bench.device
-    stages.enter("images and weights")
-    dataset = load_test_split(spec.data)
-    w = layer_weights(layer)
-    before = stage_before(layer)
-    if before is None:
-        x = uploaded(bench, layer_input(layer, dataset))
-    else:
-        stage, w_before = before
-        fed = stage.layer.with_batch(layer.B)
-        x = device.allocate(FLOAT_BYTES * count_of(layer))
-        y_before = device.allocate(FLOAT_BYTES * fed.y_size)
-        bench.convolve(uploaded(bench, layer_input(fed, dataset)), uploaded(bench, w_before), y_before, fed)
-        planes, flags = np.uint64(fed.B * fed.M), (np.int32(stage.pool), np.int32(stage.activation == "relu"))
-        sides = np.int32(fed.H_out), np.int32(fed.W_out)
-        bench.run("activate_and_pool", count_of(layer), y_before, x, planes, *sides, *flags)
-        device.synchronize()
+    problem = bench.problem
+    stages.enter("inputs")
+    stock = problem.stock(bench, spec.data)
+    buffers = {name: bench.uploaded(array) for name, array in stock.host.items()} | dict(stock.device)
+    factors = {tensor.name: stock.host[tensor.name] for tensor in problem.inputs if not tensor.scaled}
     stages.enter("the reference's output, and the same by NumPy")
-    inputs = Inputs(bench, x, w, spec.precision, confirm=True)
-    inputs.digest = hashlib.sha256(dataset.digest.encode() + w.tobytes()).hexdigest()
+    inputs = Inputs(bench, buffers, factors, spec.precision, confirm=True)
+    inputs.digest = stock.digest
     return inputs
 
 
 def random_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
-    """Prepare the second set, other numbers in each process: x of magnitudes 2^-4 to 1 and zeros, w normal."""
-    layer = bench.layer
-    x = bench.device.allocate(FLOAT_BYTES * count_of(layer))
-    bench.run("fill_magnitudes", count_of(layer), x, np.uint64(count_of(layer)), np.uint32(drawn_key()))
-    w = np.random.default_rng(secrets.randbits(64)).standard_normal(layer.w_shape, dtype=np.float32)
-    return Inputs(bench, x, w / np.float32(np.sqrt(layer.reduction)), spec.precision)
-
-
-def count_of(layer: ConvLayer) -> int:
-    """Return the number of elements of x."""
-    return layer.B * layer.C * layer.H * layer.W
-
-
-def uploaded(bench: Bench, array: Array) -> Buffer:
-    """Return a new buffer on the bench's device with an array's contents."""
-    buffer = bench.device.allocate(array.nbytes)
-    bench.device.upload(buffer, array)
-    return buffer
+    """Prepare the second set, other numbers in each process: magnitudes 2^-4 to 1 and zeros, other factors normal."""
+    problem = bench.problem
+    generator = np.random.default_rng(secrets.randbits(64))
+    buffers: dict[str, Buffer] = {}
+    factors = {}
+    for tensor in problem.inputs:
+        if tensor.scaled:
+            buffers[tensor.name] = bench.allocated(tensor.size)
+            numbers = np.uint64(tensor.size), np.uint32(drawn_key())
+            bench.run("fill_magnitudes", tensor.size, buffers[tensor.name], *numbers)
+        else:
+            normal = generator.standard_normal(tensor.shape, dtype=np.float32)
+            factors[tensor.name] = normal / np.float32(np.sqrt(problem.terms))
+            buffers[tensor.name] = bench.uploaded(factors[tensor.name])
+    return Inputs(bench, buffers, factors, spec.precision)

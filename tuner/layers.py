@@ -10,18 +10,27 @@ Letters are the course's. In cuDNN's words: B = N, M = K, K = R = S, H_out = P, 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tuner.errors import UsageError
 from tuner.nearest import alternatives
+from tuner.problems.problem import CPU_SECONDS, FLOAT_BYTES, Arrays, Problem, Tensor
+from tuner.problems.stock import DeviceArrays, Stock
+
+__all__ = ["DEFAULT_NETWORK", "FLOAT_BYTES", "FULL_BATCH", "LAYERS", "ConvLayer", "find_layer"]
 
 DEFAULT_NETWORK = "sp18"
 FULL_BATCH = 10_000
-FLOAT_BYTES = 4
+CPU_PLAIN_FLOPS = 3.4e9  # what a naive kernel reaches on two cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvLayer:
+class ConvLayer(Problem):
     """One convolution, batch size included.
 
     Shapes:
@@ -30,6 +39,17 @@ class ConvLayer:
     Raises:
         UsageError: A size is not positive, or K is larger than the input; the message names the field.
     """
+
+    kind: ClassVar[str] = "conv"
+    noun: ClassVar[str] = "layer"
+    SIZES: ClassVar[tuple[str, ...]] = ("B", "C", "H", "W", "M", "K")
+    ROWS: ClassVar[str] = "B"
+    ROWS_NOUN: ClassVar[str] = "images"
+    ROWS_OPTION: ClassVar[str] = "--batch"
+    MACRO: ClassVar[str] = "LAYER"
+    ENTRY: ClassVar[str] = "conv_forward"
+    NAIVE: ClassVar[str] = "naive 32x32 (B,M,1)"
+    REFERENCE: ClassVar[str] = "conv/convolution.cu"
 
     name: str
     B: int = FULL_BATCH
@@ -76,6 +96,17 @@ class ConvLayer:
         return self.C * self.K * self.K
 
     @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        x = Tensor(name="x", shape=self.x_shape, axes=("b", "c", "h", "w"), rows=True, scaled=True)
+        w = Tensor(name="w", shape=self.w_shape, axes=("m", "c", "p", "q"), columns=0, constant=True)
+        y = Tensor(name="y", shape=self.y_shape, axes=("b", "m", "h", "w"), rows=True, columns=1, output=True)
+        return x, w, y
+
+    @property
+    def terms(self) -> int:
+        return self.reduction
+
+    @property
     def y_size(self) -> int:
         return self.B * self.M * self.H_out * self.W_out
 
@@ -83,27 +114,34 @@ class ConvLayer:
     def x_size(self) -> int:
         return self.B * self.C * self.H * self.W
 
-    @property
-    def most_images(self) -> int:
-        """The largest batch whose x and y an ``int`` can index."""
-        return (2**31 - 1) // max(self.C * self.H * self.W, self.M * self.H_out * self.W_out)
-
-    @property
-    def flop(self) -> int:
-        """Floating-point operations, a multiply-add counted as two."""
-        return 2 * self.y_size * self.reduction
-
-    @property
-    def least_bytes(self) -> int:
-        """Fewest bytes through device memory: x and w read once, y written once."""
-        return FLOAT_BYTES * (self.x_size + self.M * self.reduction + self.y_size)
-
     def with_batch(self, batch: int) -> ConvLayer:
-        return replace(self, B=batch)
+        return self.with_rows(batch)
 
-    def floor_seconds(self, bytes_per_second: float, flop_per_second: float) -> float:
-        """The roofline's bound: no kernel on this device is faster than this many seconds."""
-        return max(self.least_bytes / bytes_per_second, self.flop / flop_per_second)
+    def expected(self, arrays: Arrays) -> NDArray[np.float64]:
+        from tuner.reference import reference_conv
+
+        return reference_conv(arrays["x"], arrays["w"])
+
+    def largest_norm(self, arrays: Arrays) -> float:
+        w = arrays["w"]
+        return float(np.linalg.norm(w.reshape(len(w), -1).astype(np.float64), axis=1).max())
+
+    def stock(self, arrays: DeviceArrays, data: Path | None) -> Stock:
+        from tuner.networks import network_stock
+
+        return network_stock(self, arrays, data)
+
+    def words(self) -> tuple[str, str]:
+        sizes = ",".join(f"{size}={getattr(self, size)}" for size in "CHWMK")
+        return f"--layer {self.name if '/' in self.name else sizes}", f"--batch {self.B}"
+
+    def default_rows(self, device: str) -> int:
+        """Return B: the whole test set on a GPU; on the CPU the round number whose naive launch stays near 50 ms."""
+        if device != "cpu":
+            return FULL_BATCH
+        images = CPU_SECONDS * CPU_PLAIN_FLOPS / self.with_batch(1).flop
+        rounds = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, FULL_BATCH)
+        return max((size for size in rounds if size <= images), default=1)
 
     def describe(self) -> str:
         return f"B={self.B} C={self.C} {self.H}x{self.W} -> M={self.M} {self.H_out}x{self.W_out}, K={self.K}"

@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.bench import sizes
 from tuner.devices import Device, Kernel
 from tuner.errors import Infeasible, WrongResult
 from tuner.inputs import Inputs, Turn
-from tuner.layers import FLOAT_BYTES
 from tuner.protocol import Heat, Protocol, Task, Verdict
 from tuner.results import OK, Costs, Measurement
 from tuner.templates import Launch
@@ -51,18 +49,19 @@ class Trial:
         self._placed = inputs
         self._random = secrets.SystemRandom()
 
-    def place(self, inputs: Inputs, turn: Turn, batch: int | None = None) -> tuple[Any, ...]:
-        """Put other contents where the kernel reads, poison y and what a kernel may find lying about.
+    def place(self, inputs: Inputs, turn: Turn, rows: int | None = None) -> tuple[Any, ...]:
+        """Put other contents where the kernel reads, poison the output and what a kernel may find lying about.
 
         Returns:
             The kernel's arguments.
         """
-        inputs.place(turn, batch)
-        layer = inputs.placed
-        self.kernel.set_constant_weights(self.bench.w, FLOAT_BYTES * layer.M * layer.reduction)
+        inputs.place(turn, rows)
+        for tensor in inputs.placed.inputs:
+            if tensor.constant:
+                self.kernel.set_constant(tensor.name, self.bench.guarded[tensor.name].inner, tensor.nbytes)
         self.bench.scour()
         self._placed = inputs
-        return (self.bench.x, self.bench.w, self.bench.y, *sizes(layer))
+        return self.bench.arguments(inputs.placed)
 
     def _timed(self, launch: Launch, arguments: tuple[Any, ...]) -> float:
         return self.device.timed(self.kernel, launch, arguments, limit=self.limit, repeat=1)
@@ -71,7 +70,7 @@ class Trial:
         """Check what the last launch left; return the largest error.
 
         Raises:
-            WrongResult: y is wrong, or something else was written.
+            WrongResult: The output is wrong, or something else was written.
         """
         return self._placed.verify()
 
@@ -82,7 +81,7 @@ class Trial:
             turn: How the inputs are turned; a random one if None.
 
         Raises:
-            WrongResult: y is wrong, or something else was written.
+            WrongResult: The output is wrong, or something else was written.
             TimedOut, Crashed: The launch did not end, or the device faulted.
         """
         arguments = self.place(self.inputs, turn or self.inputs.drawn())
@@ -168,8 +167,8 @@ class Trial:
         Raises:
             WrongResult: The configuration is right only for the inputs it was tuned on.
         """
-        for batch, launch in self.task.confirm:
-            arguments = self.place(second, second.drawn(self.task.rendered.magnitudes), batch)
+        for rows, launch in self.task.confirm:
+            arguments = self.place(second, second.drawn(self.task.rendered.magnitudes), rows)
             self._timed(launch, arguments)
             self.verify()
         samples = []

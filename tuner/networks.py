@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.architectures import ARCHITECTURES, Architecture, Conv, Stage
-from tuner.dataset import Bytes, Dataset, resize_bilinear
+from tuner.dataset import Bytes, Dataset, load_test_split, resize_bilinear
 from tuner.errors import UsageError
 from tuner.layers import FULL_BATCH, LAYERS, ConvLayer
 from tuner.nearest import alternatives
-from tuner.reference import F32, float32_conv
+from tuner.problems.accuracy import F32
+from tuner.problems.problem import Problem
+from tuner.problems.stock import DeviceArrays, Stock
+from tuner.reference import float32_conv
 
 Ids = NDArray[np.int64]
 
@@ -206,6 +210,29 @@ def _stack(dataset: Dataset, which: Ids, layer: ConvLayer) -> F32:
     return x
 
 
-def has_network(layer: ConvLayer) -> bool:
-    """Tell whether a layer belongs to one of the networks: a shape of the user's own does not."""
-    return LAYERS.get(layer.name) == layer.with_batch(FULL_BATCH)
+def has_network(problem: Problem) -> bool:
+    """Tell whether a problem is a layer of one of the networks: a shape of the user's own is not."""
+    return LAYERS.get(problem.name) == problem.with_rows(FULL_BATCH)
+
+
+def network_stock(layer: ConvLayer, arrays: DeviceArrays, data: Path | None) -> Stock:
+    """Return what the trained network feeds a layer: images, for a second layer through the first on the device.
+
+    Raises:
+        UsageError: The data set cannot be read.
+    """
+    dataset = load_test_split(data)
+    w = layer_weights(layer)
+    digest = hashlib.sha256(dataset.digest.encode() + w.tobytes()).hexdigest()
+    before = stage_before(layer)
+    if before is None:
+        return Stock(host={"x": layer_input(layer, dataset), "w": w}, digest=digest)
+    stage, w_before = before
+    fed = stage.layer.with_batch(layer.B)
+    x, y_before = arrays.allocated(layer.x_size), arrays.allocated(fed.y_size)
+    inputs = {"x": arrays.uploaded(layer_input(fed, dataset)), "w": arrays.uploaded(w_before)}
+    arrays.reference(fed, inputs | {"y": y_before})
+    planes, flags = np.uint64(fed.B * fed.M), (np.int32(stage.pool), np.int32(stage.activation == "relu"))
+    sides = np.int32(fed.H_out), np.int32(fed.W_out)
+    arrays.run("activate_and_pool", layer.x_size, y_before, x, planes, *sides, *flags)
+    return Stock(host={"w": w}, device={"x": x}, digest=digest)

@@ -7,8 +7,8 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tuner.layers import ConvLayer
-from tuner.reference import Precision
+from tuner.problems.accuracy import Precision
+from tuner.problems.problem import Problem
 from tuner.render import Rendered
 from tuner.results import Costs, Environment, Measurement, Resources
 from tuner.templates import Configuration, DeviceLimits, KernelTemplate, Launch
@@ -54,7 +54,7 @@ class BenchSpec:
     """What a worker needs to open its device and prepare its inputs; equal specs prepare equal benches."""
 
     device: str
-    layer: ConvLayer
+    layer: Problem
     precision: Precision = "fp32"
     data: Path | None = None
     protocol: Protocol = field(default_factory=Protocol)
@@ -65,9 +65,9 @@ class BenchFacts:
     """What a prepared bench says of itself.
 
     Attributes:
-        reference_seconds: Median of the plain reference kernel on the whole batch.
+        reference_seconds: Median of the plain reference kernel.
         tolerance: Largest absolute error a correct kernel may have on these inputs.
-        data_digest: Hash of images and weights; part of each fingerprint.
+        data_digest: Hash of what the inputs came from; part of each fingerprint.
         unit: The largest error of a plain FP32 kernel on the same inputs.
     """
 
@@ -87,7 +87,7 @@ class Task:
     Attributes:
         incumbent: Seconds of the best configuration so far; None while there is none.
         prune: Whether the trial may stop early when clearly slower (baselines may not).
-        confirm: Batch sizes and launches to check on second inputs should it beat the incumbent.
+        confirm: Numbers of rows and launches to check on second inputs should it beat the incumbent.
         launch_limit: Seconds a launch may take; None for the protocol's rule.
         launches: As many more, each of them checked.
     """
@@ -144,19 +144,19 @@ class Verdict:
 PRIMES = tuple(n for n in range(2, 1100) if all(n % divisor for divisor in range(2, int(n**0.5) + 1)))
 
 
-def ragged_batches(batch: int) -> tuple[int, ...]:
-    """Return batch sizes for the second check: a prime and another number, both drawn anew, and one image."""
-    primes = [prime for prime in PRIMES if prime < batch]
+def ragged_rows(rows: int) -> tuple[int, ...]:
+    """Return numbers of rows for the second check: a prime and another number, both drawn anew, and one."""
+    primes = [prime for prime in PRIMES if prime < rows]
     drawn = [secrets.choice(primes[len(primes) // 2 :])] if primes else []
-    if batch > 2:
-        drawn.append(2 + secrets.randbelow(min(batch, PRIMES[-1]) - 2))
+    if rows > 2:
+        drawn.append(2 + secrets.randbelow(min(rows, PRIMES[-1]) - 2))
     return (*drawn, 1)
 
 
 def confirmations(
-    template: KernelTemplate, configuration: Configuration, layer: ConvLayer
+    template: KernelTemplate, configuration: Configuration, problem: Problem
 ) -> tuple[tuple[int, Launch], ...]:
-    """Return the ragged batches that a would-be best must pass too, each with its launch."""
+    """Return the numbers of rows that a would-be best must be right for too, each with its launch."""
     return tuple(
-        (batch, template.launch_of(configuration, layer.with_batch(batch))) for batch in ragged_batches(layer.B)
+        (rows, template.launch_of(configuration, problem.with_rows(rows))) for rows in ragged_rows(problem.rows)
     )

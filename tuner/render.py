@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.sources import marked
 from tuner.templates import (
     ANY_MAGNITUDE,
@@ -52,7 +52,7 @@ def short_header() -> str:
 
 
 def render(
-    template: KernelTemplate, configuration: Configuration, layer: ConvLayer, dialect: Dialect, *, marks: bool = True
+    template: KernelTemplate, configuration: Configuration, layer: Problem, dialect: Dialect, *, marks: bool = True
 ) -> Rendered:
     """Render one configuration of ``template`` for ``layer``.
 
@@ -73,7 +73,7 @@ def render(
     return Rendered(source="\n".join(parts), launch=launch, magnitudes=template.magnitudes_of(configuration))
 
 
-def layer_defines(layer: ConvLayer) -> str:
+def layer_defines(layer: Problem) -> str:
     return "".join(f"#define LAYER_{size} {getattr(layer, size)}\n" for size in ("C", "H", "W", "M", "K"))
 
 

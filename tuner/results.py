@@ -186,13 +186,14 @@ class StudyKey:
     """
 
     layer: str
-    shape: tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
+    shape: tuple[int, ...]  # the problem's sizes, in its kind's order
     device_kind: str
     device_model: str
     precision: str
     protocol: str
     space_digest: str
     templates: tuple[str, ...]
+    kind: str = "conv"
     sources: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     heuristics: bool = field(default=True, compare=False)
 
@@ -209,4 +210,5 @@ class StudyKey:
     @property
     def digest(self) -> str:
         parts = (self.layer, self.shape, self.device_kind, self.device_model, self.precision, self.protocol)
-        return hashlib.sha256(repr((*parts, self.space_digest, self.templates)).encode()).hexdigest()
+        kind = () if self.kind == "conv" else (self.kind,)  # as ever, so that old studies resume
+        return hashlib.sha256(repr((*kind, *parts, self.space_digest, self.templates)).encode()).hexdigest()

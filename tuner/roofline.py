@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.results import Environment
 from tuner.templates import Choice, Configuration
 
@@ -39,7 +39,7 @@ class Roof:
         return self.seconds / seconds
 
 
-def roof(layer: ConvLayer, environment: Environment, operands: str = "fp32") -> Roof | None:
+def roof(layer: Problem, environment: Environment, operands: str = "fp32") -> Roof | None:
     """Return the bound: the larger of fewest bytes at the memory's rate and FLOP at the operands' peak.
 
     None while the device's ceilings are not known.
@@ -83,9 +83,7 @@ def operands_of(configuration: Configuration) -> str:
     return chosen if products_of(chosen) else "fp32"
 
 
-def least_roof(
-    layer: ConvLayer, environment: Environment, precision: str, choices: Iterable[Choice] = ()
-) -> Roof | None:
+def least_roof(layer: Problem, environment: Environment, precision: str, choices: Iterable[Choice] = ()) -> Roof | None:
     """Return the lowest bound of what a study may multiply: FP32, and those of ``choices`` that are exact enough."""
     named = [str(choice) for choice in choices if products_of(str(choice)) and exact_enough(str(choice), precision)]
     roofs = [each for name in ("fp32", *named) if (each := roof(layer, environment, name))]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.calling import Elsewhere
 from tuner.errors import UsageError
 from tuner.expressions import MOST
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.words import check_name
 
 NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -39,7 +39,7 @@ else:
 class Sizes:
     """The sizes of one configuration, or columns of them."""
 
-    def __init__(self, p: Any, layer: ConvLayer) -> None:
+    def __init__(self, p: Any, layer: Any) -> None:
         self.p = p
         self.layer = layer
 
@@ -59,7 +59,7 @@ class Sizes:
         return self.layer.K**2
 
 
-def told(sizes: Callable[[Any, ConvLayer], Any], p: Any, layer: ConvLayer) -> dict[str, tuple[int, str]]:
+def told(sizes: Callable[[Any, Problem], Any], p: Any, layer: Problem) -> dict[str, tuple[int, str]]:
     """Return what the kernel is told of one configuration: each size's number and comment, by its name there.
 
     Raises:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tuner.columns import Indices, apply_rule
 from tuner.errors import UsageError
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.templates import Configuration, DeviceLimits, KernelTemplate, Rule
 
 
@@ -30,7 +30,7 @@ class TemplateSpace:
     """
 
     template: KernelTemplate
-    layer: ConvLayer
+    layer: Problem
     limits: DeviceLimits
     rows: Indices
     dropped: dict[str, int]
@@ -81,7 +81,7 @@ class TemplateSpace:
         return self._encode(self.rows)  # ascending, since rows are enumerated in order
 
 
-def enumerate_template(template: KernelTemplate, layer: ConvLayer, limits: DeviceLimits) -> TemplateSpace:
+def enumerate_template(template: KernelTemplate, layer: Problem, limits: DeviceLimits) -> TemplateSpace:
     """Enumerate the valid configurations of one template, in lexicographic order of its choices.
 
     Raises:
@@ -114,7 +114,7 @@ class Space:
         left_out: Templates without a valid configuration here, by name, and why.
     """
 
-    layer: ConvLayer
+    layer: Problem
     parts: tuple[TemplateSpace, ...]
     left_out: tuple[tuple[str, str], ...] = ()
 
@@ -159,7 +159,7 @@ class Space:
         return text.hexdigest()
 
 
-def enumerate_space(templates: Sequence[KernelTemplate], layer: ConvLayer, limits: DeviceLimits) -> Space:
+def enumerate_space(templates: Sequence[KernelTemplate], layer: Problem, limits: DeviceLimits) -> Space:
     """Enumerate several templates for one layer on one device.
 
     Raises:

@@ -24,7 +24,7 @@ from typing import Any
 from tuner.calling import Broken, Home, called, line_of, shortened
 from tuner.errors import Infeasible, UsageError
 from tuner.expressions import MOST, Expression
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.sizes import Sizes, told
 from tuner.sources import with_includes
 from tuner.values import Values
@@ -110,9 +110,9 @@ def _whole(value: object) -> int | None:
 
 Magnitudes = tuple[float, float]
 ANY_MAGNITUDE: Magnitudes = (2.0**-24, 2.0**24)
-Predicate = Callable[[Any, ConvLayer, DeviceLimits], Any]
-Derivation = Callable[[Any, ConvLayer], Mapping[str, Any]]
-SizesOf = Callable[[Any, ConvLayer], Sizes | Mapping[str, Any]]
+Predicate = Callable[[Any, Problem, DeviceLimits], Any]
+Derivation = Callable[[Any, Problem], Mapping[str, Any]]
+SizesOf = Callable[[Any, Problem], Sizes | Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +286,7 @@ class KernelTemplate:
     source: str
     parameters: tuple[Parameter, ...]
     constraints: tuple[Constraint, ...]
-    launch: Callable[[Any, ConvLayer], Launch]
+    launch: Callable[[Any, Problem], Launch]
     baselines: tuple[Baseline, ...] = ()
     dialects: tuple[Dialect, ...] = (CUDA, OPENCL)
     figures: Derivation | None = None
@@ -374,7 +374,7 @@ class KernelTemplate:
         """Return the template whose space is everything that would run."""
         return replace(self, heuristics=())
 
-    def violated(self, configuration: Configuration, layer: ConvLayer, limits: DeviceLimits) -> Rule | None:
+    def violated(self, configuration: Configuration, layer: Problem, limits: DeviceLimits) -> Rule | None:
         """Return the first constraint that does not hold, else the first such heuristic; None for a point of the space.
 
         Raises:
@@ -383,7 +383,7 @@ class KernelTemplate:
         values = self.values_of(configuration)
         return next((rule for rule in self.rules if not self.holds(rule, values, layer, limits)), None)
 
-    def holds(self, rule: Rule, values: Values, layer: ConvLayer, limits: DeviceLimits) -> Any:
+    def holds(self, rule: Rule, values: Values, layer: Problem, limits: DeviceLimits) -> Any:
         """Return what a rule says of scalars or of columns.
 
         Raises:
@@ -396,7 +396,7 @@ class KernelTemplate:
                 f"template {self.name}: {error.where}: {rule.kind} '{rule.name}' fails: {error.why}"
             ) from None
 
-    def sizes_of(self, configuration: Configuration, layer: ConvLayer) -> dict[str, tuple[int, str]]:
+    def sizes_of(self, configuration: Configuration, layer: Problem) -> dict[str, tuple[int, str]]:
         """Return the sizes that a configuration's kernel is told, in order: each a number and a comment.
 
         Raises:
@@ -409,7 +409,7 @@ class KernelTemplate:
         except Broken as error:
             raise Infeasible(f"{error.where or line_of(self.sizes)}: sizes fails: {error.why}") from None
 
-    def launch_of(self, configuration: Configuration, layer: ConvLayer) -> Launch:
+    def launch_of(self, configuration: Configuration, layer: Problem) -> Launch:
         """Return the geometry of a configuration.
 
         Raises:

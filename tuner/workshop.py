@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tuner import stages
 from tuner.border import ours
 from tuner.errors import Crashed, DeviceError, Rejected, StrayWrite, TimedOut, Unforeseen, WrongResult
-from tuner.layers import FLOAT_BYTES, ConvLayer
+from tuner.problems.problem import Problem
 from tuner.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 from tuner.results import Environment, Telemetry
 
@@ -29,18 +29,18 @@ class Workshop:
     def __init__(self, spec: BenchSpec) -> None:
         from tuner.bench import Bench
         from tuner.devices import open_device
-        from tuner.inputs import network_inputs, random_inputs
+        from tuner.inputs import own_inputs, random_inputs
 
         self.spec = spec
         stages.enter(stages.OPENING)
         self.device = open_device(spec.device)
         self.bench = Bench(self.device, spec.layer)
-        self.inputs = network_inputs(self.bench, spec)
+        self.inputs = own_inputs(self.bench, spec)
         stages.enter("second inputs and weights")
         self.second = random_inputs(self.bench, spec)
         stages.enter("timing the reference")
         seconds = statistics.median(self._reference_times(spec.layer, samples=3))
-        self.canary_layer = spec.layer.with_batch(self._canary_images())
+        self.canary = spec.layer.with_rows(self._canary_rows())
         self.facts = BenchFacts(
             environment=self.device.environment,
             limits=replace(self.device.limits, precision=spec.precision),
@@ -51,23 +51,24 @@ class Workshop:
             unit=self.inputs.unit,
         )
 
-    def _canary_images(self) -> int:
-        """Return as many images whenever a layer is run on a device, however fast it is just then."""
+    def _canary_rows(self) -> int:
+        """Return as many rows whenever a problem is run on a device, however fast it is just then."""
         flop = self.device.cores * (HOST_CANARY_FLOP if self.device.shares_host else CANARY_FLOP)
-        return max(1, min(self.spec.layer.B, round(flop * self.spec.layer.B / self.spec.layer.flop)))
+        problem = self.spec.layer
+        return max(1, min(problem.rows, round(flop * problem.rows / problem.flop)))
 
     def canaries(self, samples: int) -> tuple[float, ...]:
-        """Time the reference kernel on a few images."""
-        return self._reference_times(self.canary_layer, samples)
+        """Time the reference kernel on a few rows."""
+        return self._reference_times(self.canary, samples)
 
-    def _reference_times(self, layer: ConvLayer, samples: int) -> tuple[float, ...]:
-        return self.bench.time_reference(self.inputs.stock_x, self.inputs.stock_w, layer, samples=samples)
+    def _reference_times(self, problem: Problem, samples: int) -> tuple[float, ...]:
+        return self.bench.time_reference(problem, self.inputs.stock, samples=samples)
 
     @property
     def least_seconds(self) -> float:
-        """Return the time in which no kernel moves x and y: what the last-level cache can neither keep nor take."""
-        peak, device, layer = self.facts.environment.peak_bytes, self.device, self.spec.layer
-        moved = FLOAT_BYTES * (layer.B * layer.C * layer.H * layer.W + layer.y_size) - 2 * device.cache_bytes
+        """Return the time in which no kernel moves all rows: what the last-level cache can neither keep nor take."""
+        peak, device = self.facts.environment.peak_bytes, self.device
+        moved = self.spec.layer.moving_bytes - 2 * device.cache_bytes
         cold = not self.spec.protocol.warm_l2 and not device.shares_host
         return max(0.0, moved / (PEAK_MARGIN * peak)) if cold and peak else 0.0
 

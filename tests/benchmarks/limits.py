@@ -96,17 +96,17 @@ def _check_of_a_large_output() -> tuple[str, float, float]:
 
     from tuner.bench import Bench
     from tuner.devices import open_device
-    from tuner.inputs import network_inputs
+    from tuner.inputs import own_inputs
     from tuner.protocol import BenchSpec
 
     device = open_device("cuda:0")
     try:
         bench = Bench(device, LAYER)
-        inputs = network_inputs(bench, BenchSpec(device="cuda:0", layer=LAYER))
+        inputs = own_inputs(bench, BenchSpec(device="cuda:0", layer=LAYER))
         spent = []
         for _ in range(8):
             inputs.place(inputs.drawn())
-            bench.convolve(bench.x, bench.w, bench.y, LAYER)
+            bench.reference(LAYER, {})
             device.synchronize()
             spent.append(seconds(inputs.verify))
         del bench, inputs

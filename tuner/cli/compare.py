@@ -197,7 +197,7 @@ def _write_plot(path: Path, done: Comparison) -> None:
     from tuner.charts import bar_svg, write_png
     from tuner.files import write_whole
 
-    title = f"{done.layer.name}, B={done.layer.B:,}: milliseconds, median and 95% interval"
+    title = f"{done.layer.name}, {done.layer.ROWS}={done.layer.rows:,}: milliseconds, median and 95% interval"
     subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"
     try:
         if path.suffix == ".svg":

@@ -12,7 +12,7 @@ def comparison_json(done: Comparison) -> dict[str, Any]:
     machine = done.environment
     return {
         "layer": done.layer.name,
-        "batch": done.layer.B,
+        "batch": done.layer.rows,
         "precision": done.precision,
         "device": machine.device,
         "device_model": machine.model,

@@ -67,7 +67,7 @@ def _print_best(report: Report) -> None:
     echo_wrapped(f"{winner.configuration.template}: {given}")
     if winner.max_error is not None:
         error = error_line(winner.max_error, report.tolerance, report.unit)
-        echo_wrapped(f"{error}; {progress.layer.y_size:,} elements checked")
+        echo_wrapped(f"{error}; {progress.layer.output.size:,} elements checked")
     if winner.text:
         echo_wrapped(winner.text.splitlines()[0])
     if report.agreement:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from tuner.comparing.options import CompareOptions
 from tuner.errors import NoWinner, TunerError, UsageError
 from tuner.exporting import template_of
-from tuner.layers import ConvLayer, find_layer
+from tuner.layers import find_layer
 from tuner.loading import builtin_templates
+from tuner.problems.problem import Problem
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import Store, StudyHandle
 from tuner.storage.commands import storage_option
@@ -41,15 +42,15 @@ class Wanted:
         precision: None: any.
     """
 
-    layer: ConvLayer
+    layer: Problem
     device: str
     has_batch: bool
     precision: str | None
 
     def fits(self, key: StudyKey) -> bool:
-        sizes = _shape(self.layer)
+        sizes = tuple(self.layer.sizes.values())
         return (
-            key.layer == self.layer.name
+            (key.kind, key.layer) == (self.layer.kind, self.layer.name)
             and key.shape[1:] == sizes[1:]
             and (not self.has_batch or key.shape == sizes)
             and self.precision in (None, key.precision)
@@ -117,12 +118,12 @@ def _none_at_all(asked: CompareOptions) -> str:
 
 
 def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:
-    same = key.layer == asked.layer.name and key.shape == _shape(asked.layer) and key.precision == asked.precision
+    same = (
+        key.layer == asked.layer.name
+        and key.shape == tuple(asked.layer.sizes.values())
+        and key.precision == asked.precision
+    )
     return same and key.device_kind == _kind(asked.device, key.device_kind)
-
-
-def _shape(layer: ConvLayer) -> tuple[int, int, int, int, int, int]:
-    return layer.B, layer.C, layer.H, layer.W, layer.M, layer.K
 
 
 def _kind(device: str, stored: str) -> str:
@@ -170,7 +171,7 @@ def fittest(found: list[Found], environment: Environment) -> Found:
     return next((each for each in found if each.model == environment.model), found[0])
 
 
-def baseline(name: str, layer: ConvLayer, limits: DeviceLimits) -> tuple[KernelTemplate, Configuration]:
+def baseline(name: str, layer: Problem, limits: DeviceLimits) -> tuple[KernelTemplate, Configuration]:
     """Return a named baseline of the built-in templates.
 
     Raises:

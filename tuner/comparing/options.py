@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.layers import ConvLayer
-from tuner.reference import Precision
+from tuner.problems.accuracy import Precision
+from tuner.problems.problem import Problem
 from tuner.templates import KernelTemplate
 
 
@@ -20,7 +20,7 @@ class CompareOptions:
         compiled: Also by ``torch.compile``'s autotuner.
     """
 
-    layer: ConvLayer
+    layer: Problem
     device: str
     storage: str
     templates: tuple[KernelTemplate, ...]

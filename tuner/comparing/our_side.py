@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tuner.comparing.torch_side import EXPECTED, W, X
+from tuner.comparing.torch_side import EXPECTED
 from tuner.devices import Buffer
 from tuner.errors import DeviceError, Rejected, TunerError
-from tuner.layers import FLOAT_BYTES
 from tuner.measure import Trial
+from tuner.problems.accuracy import INPUT_ROUNDOFF, tolerance
+from tuner.problems.problem import FLOAT_BYTES
 from tuner.protocol import BenchSpec, Task, Verdict
-from tuner.reference import INPUT_ROUNDOFF, tolerance
 from tuner.results import OK
 from tuner.workshop import prepared, verdict_of
 
@@ -39,25 +39,25 @@ _entered: dict[str, Trial] = {}
 
 
 def hand_over(spec: BenchSpec, folder: str | None) -> Handed:
-    """Return the output's range and the tolerances; write x, w and the expected y to ``folder`` if there is one.
+    """Return the output's range and the tolerances; write inputs and expected output to ``folder``, if there is one.
 
     Raises:
         TunerError: The folder has no room for them.
     """
     shop = prepared(spec)
-    inputs, layer = shop.inputs, spec.layer
+    inputs, problem = shop.inputs, spec.layer
     try:
-        low, high = _download(spec, inputs.revealed(), layer.y_shape, _file(folder, EXPECTED))
-        _download(spec, inputs.stock_w, layer.w_shape, _file(folder, W))
-        if folder:
-            _download(spec, inputs.stock_x, layer.x_shape, _file(folder, X))
+        low, high = _download(spec, inputs.revealed(), problem.output.shape, _file(folder, EXPECTED))
+        for tensor in problem.inputs if folder else ():
+            _download(spec, inputs.stock[tensor.name], tensor.shape, _file(folder, f"{tensor.name}.npy"))
     except OSError as error:
-        raise TunerError(f"x, w and y cannot be written to {folder} ({error.strerror}); set TMPDIR") from None
-    w = shop.device.download(inputs.stock_w, np.float32, layer.M * layer.reduction).reshape(layer.w_shape)
-    x_max = shop.bench.largest(inputs.stock_x, layer.B * layer.C * layer.H * layer.W)
+        raise TunerError(f"inputs and output cannot be written to {folder} ({error.strerror}); set TMPDIR") from None
     return Handed(
         output_range=high - low,
-        tolerances={name: tolerance(layer, w, x_max, name) for name in INPUT_ROUNDOFF},  # type: ignore[arg-type]
+        tolerances={
+            name: tolerance(problem, inputs.norm, inputs.largest, name)  # type: ignore[arg-type]
+            for name in INPUT_ROUNDOFF
+        },
         flush_bytes=shop.bench.flush_bytes,
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.layers import ConvLayer
-from tuner.reference import Precision
+from tuner.problems.accuracy import Precision
+from tuner.problems.problem import Problem
 from tuner.results import Environment, Measurement
 from tuner.roofline import Roof
 from tuner.templates import Configuration
@@ -87,7 +87,7 @@ class Comparison:
         own_roof: The floor of what our configuration multiplies: tensor cores' for a template that uses them.
     """
 
-    layer: ConvLayer
+    layer: Problem
     precision: Precision
     environment: Environment
     study: str

@@ -24,8 +24,8 @@ class Kernel(Protocol):
 
     resources: Resources
 
-    def set_constant_weights(self, weights: Buffer, nbytes: int) -> None:
-        """Fill the module's ``w_constant`` from a device buffer; nothing where weights arrive as an argument."""
+    def set_constant(self, name: str, values: Buffer, nbytes: int) -> None:
+        """Fill the module's array ``NAME_constant`` from a device buffer; nothing where there is none."""
 
 
 class Device(Protocol):

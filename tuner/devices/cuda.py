@@ -32,21 +32,20 @@ class CudaKernel:
             shared_bytes=self.function.shared_size_bytes + launch.shared_bytes,
         )
 
-    def set_constant_weights(self, weights: Buffer, nbytes: int) -> None:
+    def set_constant(self, name: str, values: Buffer, nbytes: int) -> None:
         import pycuda.driver as cuda
 
-        for name in self._constants:
+        for symbol in self._symbols(f"{name}_constant"):
             try:
-                address, size = self._module.get_global(name)
+                address, size = self._module.get_global(symbol)
             except cuda.LogicError:
-                continue  # this configuration keeps its weights elsewhere
-            cuda.memcpy_dtod(address, int(weights), min(nbytes, size))
+                continue  # this configuration keeps it elsewhere
+            cuda.memcpy_dtod(address, int(values), min(nbytes, size))
 
-    @property
-    def _constants(self) -> tuple[str, str]:
-        """The names that w may have: an exported header has it in a namespace of its own."""
+    def _symbols(self, name: str) -> tuple[str, str]:
+        """Return the symbols that a variable may have: an exported header has it in a namespace of its own."""
         space = self._entry.removesuffix("_forward")
-        return "w_constant", f"_ZN{len(space)}{space}10w_constantE"
+        return name, f"_ZN{len(space)}{space}{len(name)}{name}E"
 
 
 class CudaDevice:

@@ -138,7 +138,7 @@ def _first_error(log: str) -> str:
 
 
 class OpenCLKernel:
-    """A kernel of a loaded program; weights in constant memory are a plain argument in OpenCL."""
+    """A kernel of a loaded program; constant memory is a plain argument in OpenCL."""
 
     def __init__(self, kernel: cl.Kernel, device: cl.Device) -> None:
         self.kernel = kernel
@@ -148,7 +148,7 @@ class OpenCLKernel:
             local_bytes=int(kernel.get_work_group_info(info.PRIVATE_MEM_SIZE, device)) or None,
         )
 
-    def set_constant_weights(self, weights: Buffer, nbytes: int) -> None:
+    def set_constant(self, name: str, values: Buffer, nbytes: int) -> None:
         return
 
 

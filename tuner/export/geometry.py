@@ -33,7 +33,7 @@ class Geometry:
         """
         if self.rules is None:
             return layer.B, layer.B
-        most = MOST if wide else layer.most_images
+        most = MOST if wide else layer.most_rows
         for rule, blocks in zip(self.rules, (MOST, 65_535, 65_535), strict=True):
             most = min(most, rule.most_images(blocks))
         return 1, max(most, layer.B)

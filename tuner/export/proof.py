@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tuner.errors import TunerError
 from tuner.export.geometry import find_geometry
 from tuner.export.header import Winner
-from tuner.protocol import Task, ragged_batches
+from tuner.protocol import Task, ragged_rows
 from tuner.render import Rendered
 from tuner.templates import OPENCL
 
@@ -55,7 +55,7 @@ def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
         build: Compiles a text as it stands, without a cache.
     """
     geometry = find_geometry(winner.template, winner.result.configuration, winner.layer)
-    launches = tuple((B, geometry.at(B)) for B in ragged_batches(winner.layer.B)) if geometry.rules else ()
+    launches = tuple((B, geometry.at(B)) for B in ragged_rows(winner.layer.B)) if geometry.rules else ()
     rendered = Rendered(
         source=source,
         launch=geometry.at(winner.layer.B),

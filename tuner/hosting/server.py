@@ -24,8 +24,8 @@ from tuner.calling import Broken, Late, called
 from tuner.errors import UsageError
 from tuner.hosting import declared, plain
 from tuner.hosting.link import Closed, Link
-from tuner.layers import ConvLayer
 from tuner.loading import load_here
+from tuner.problems.problem import Problem
 from tuner.sizes import told
 from tuner.templates import DeviceLimits, KernelTemplate
 from tuner.values import Values
@@ -69,7 +69,7 @@ class Question:
     given: dict[str, Any]
     origin: Any
     first: int
-    more: tuple[ConvLayer | DeviceLimits, ...]
+    more: tuple[Problem | DeviceLimits, ...]
     errors: dict[str, str]
     seconds: float
 

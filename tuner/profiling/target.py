@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tuner.layers import ConvLayer
+from tuner.problems.registry import problem_of
 from tuner.protocol import BenchSpec
 from tuner.render import Rendered
 from tuner.templates import Launch
@@ -24,7 +24,7 @@ def describe(spec: BenchSpec, rendered: Rendered) -> str:
     return json.dumps(
         {
             "device": spec.device,
-            "layer": asdict(spec.layer),
+            "problem": [spec.layer.kind, spec.layer.name, spec.layer.sizes],
             "precision": spec.precision,
             "data": None if spec.data is None else str(spec.data.absolute()),
             "source": rendered.source,
@@ -36,27 +36,28 @@ def describe(spec: BenchSpec, rendered: Rendered) -> str:
 
 def run(path: Path) -> None:
     """Prepare the bench, then launch the kernel once."""
-    from tuner.bench import Bench, sizes
+    from tuner.bench import Bench
     from tuner.cache import CompileCache
     from tuner.devices import compile_source, open_device
-    from tuner.inputs import network_inputs
+    from tuner.inputs import own_inputs
 
     given = json.loads(path.read_text(encoding="utf-8"))
     data = given["data"] and Path(given["data"])
-    layer = ConvLayer(**given["layer"])
-    spec = BenchSpec(device=given["device"], layer=layer, precision=given["precision"], data=data)
+    problem = problem_of(*given["problem"])
+    spec = BenchSpec(device=given["device"], layer=problem, precision=given["precision"], data=data)
     launch = _launch(given["launch"])
     device = open_device(spec.device)
-    bench = Bench(device, layer)
-    inputs = network_inputs(bench, spec)
+    bench = Bench(device, problem)
+    inputs = own_inputs(bench, spec)
     source, machine = given["source"], device.environment
     binary = CompileCache.default().get_or_make(machine, source, lambda: compile_source(machine, source))
     kernel = device.load(binary, given["entry"], launch)
     inputs.place()
-    kernel.set_constant_weights(bench.w, 4 * layer.M * layer.reduction)
+    for tensor in problem.inputs:
+        if tensor.constant:
+            kernel.set_constant(tensor.name, bench.guarded[tensor.name].inner, tensor.nbytes)
     device.synchronize()
-    arguments = (bench.x, bench.w, bench.y, *sizes(layer))
-    device.timed(kernel, launch, arguments, limit=LIMIT_SECONDS, repeat=1)
+    device.timed(kernel, launch, bench.arguments(problem), limit=LIMIT_SECONDS, repeat=1)
     inputs.verify()
     del kernel, inputs, bench
     device.close()

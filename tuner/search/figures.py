@@ -11,7 +11,7 @@ import numpy as np
 from tuner.calling import Broken, called, line_of, shortened
 from tuner.columns import gathered_once
 from tuner.errors import UsageError
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.search.arrays import Floats, Rows
 from tuner.search.features import Feature, pairwise
 from tuner.templates import KernelTemplate
@@ -65,7 +65,7 @@ class Figures:
         return [Feature(column + figure, distances, "volume") for figure in range(self.levels.shape[1])]
 
 
-def logarithms(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[str, Floats]:
+def logarithms(template: KernelTemplate, layer: Problem, rows: Rows) -> dict[str, Floats]:
     """Return the logarithm (base 2) of each figure that a template has, shape (n,) each; NaN where it has none.
 
     Args:
@@ -79,7 +79,7 @@ def logarithms(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[s
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def without_figure(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> list[str]:
+def without_figure(template: KernelTemplate, layer: Problem, rows: Rows) -> list[str]:
     """Return a line for each figure that some configurations lack: searched all the same, it tells nothing of them."""
     lacking = {name: np.count_nonzero(np.isnan(each)) for name, each in logarithms(template, layer, rows).items()}
     return [
@@ -90,7 +90,7 @@ def without_figure(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> li
     ]
 
 
-def _some(template: KernelTemplate, layer: ConvLayer, rows: Rows) -> dict[str, Floats]:
+def _some(template: KernelTemplate, layer: Problem, rows: Rows) -> dict[str, Floats]:
     assert template.figures is not None
     columns = gathered_once(rows, template.parameters)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -10,7 +10,7 @@ from optuna.storages._rdb import models
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
 
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.results import Environment, StudyKey
 from tuner.storage.commands import command, storage_option
 from tuner.storage.location import Location
@@ -80,13 +80,12 @@ def resume_command(key: StudyKey, device: str) -> str:
     return run_command(layer_of(key), device, key.precision, key.sources) + whole
 
 
-def run_command(layer: ConvLayer, device: str, precision: str, sources: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the command line that makes a study of a layer or goes on with it."""
-    sizes = ",".join(f"{size}={getattr(layer, size)}" for size in "CHWMK")
-    named = layer.name if "/" in layer.name else sizes
+def run_command(layer: Problem, device: str, precision: str, sources: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the command line that makes a study of a problem or goes on with it."""
     wanted = "" if precision == "fp32" else f" --precision {precision}"
     chosen = "".join(f" --template {shlex.quote(path or name)}" for name, path in sources)
-    return f"tune run --layer {named} --device {device} --batch {layer.B}{wanted}{chosen}"
+    what, rows = layer.words()
+    return f"tune run {what} --device {device}{rows and f' {rows}'}{wanted}{chosen}"
 
 
 def explain(

@@ -20,7 +20,7 @@ from optuna.trial import TrialState
 from sqlalchemy import Connection, CursorResult, bindparam, delete, insert, select, update
 
 from tuner.errors import StudyMismatch
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.results import Environment, Result
 from tuner.roofline import operands_of, roof
 from tuner.storage.rows import Choices
@@ -46,7 +46,7 @@ class TrialWriter:
 
     optuna_id: int
     choices: Choices
-    layer: ConvLayer
+    layer: Problem
 
     def insert(self, connection: Connection, result: Result, environment: Environment) -> tuple[int, int]:
         """Add a trial under the next number; the caller holds the write lock. Return (trial id, number)."""
@@ -109,7 +109,7 @@ def _utc(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)  # Optuna keeps UTC without saying so
 
 
-def attributes_of(result: Result, environment: Environment, layer: ConvLayer) -> dict[str, Attribute]:
+def attributes_of(result: Result, environment: Environment, layer: Problem) -> dict[str, Attribute]:
     """Return what the dashboard shows beside a trial's value; a thing that is not known is left out."""
     known: dict[str, Attribute | None] = {
         "template": result.configuration.template,
@@ -135,7 +135,7 @@ def attributes_of(result: Result, environment: Environment, layer: ConvLayer) ->
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _speed(result: Result, environment: Environment, layer: ConvLayer) -> dict[str, Attribute | None]:
+def _speed(result: Result, environment: Environment, layer: Problem) -> dict[str, Attribute | None]:
     if not result.ok or result.measurement is None:
         return {}
     low, high = result.measurement.interval

@@ -10,7 +10,7 @@ from tuner.devices import check_name, resolve
 from tuner.errors import UsageError
 from tuner.layers import ConvLayer, find_layer, says_batch
 from tuner.nearest import alternatives
-from tuner.reference import Precision
+from tuner.problems.accuracy import Precision
 from tuner.search.samplers.factory import SAMPLERS
 from tuner.tuning.options import default_batch
 

@@ -27,12 +27,12 @@ def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
         if template.home and dialect in template.dialects:
             check_source(template, dialect)
     layer = options.layer
-    if layer.most_images >= layer.B:
+    if layer.most_rows >= layer.B:
         return options.templates
     wide = tuple(template for template in options.templates if template.wide_indices)
     if not wide:
         larger, size = max(("x", layer.x_size), ("y", layer.y_size), key=lambda each: each[1])
-        less = f"--batch {layer.most_images} or less" if layer.most_images else "smaller sizes"
+        less = f"--batch {layer.most_rows} or less" if layer.most_rows else "smaller sizes"
         raise UsageError(
             f"layer {layer.name}: {larger} has {size:,} elements, an int counts to 2,147,483,647; give {less}, or a "
             "template that says wide_indices=True"

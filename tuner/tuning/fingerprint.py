@@ -6,8 +6,8 @@ import hashlib
 import json
 
 from tuner.errors import Infeasible
-from tuner.layers import ConvLayer
 from tuner.loading import builtin_names
+from tuner.problems.problem import Problem
 from tuner.protocol import BenchFacts, BenchSpec
 from tuner.render import prelude
 from tuner.results import StudyKey
@@ -27,7 +27,7 @@ def fingerprint(template: KernelTemplate, configuration: Configuration, spec: Be
     )
 
 
-def _geometry(template: KernelTemplate, configuration: Configuration, layer: ConvLayer) -> list[object]:
+def _geometry(template: KernelTemplate, configuration: Configuration, layer: Problem) -> list[object]:
     try:
         launch = template.launch_of(configuration, layer)
         sizes = {name: number for name, (number, _) in template.sizes_of(configuration, layer).items()}
@@ -39,8 +39,9 @@ def _geometry(template: KernelTemplate, configuration: Configuration, layer: Con
 def study_key(space: Space, spec: BenchSpec, facts: BenchFacts, heuristics: bool = True) -> StudyKey:
     """Return the identity of a study: its space, its templates' sources, and all that surrounds a measurement."""
     return StudyKey(
+        kind=spec.layer.kind,
         layer=spec.layer.name,
-        shape=_shape(spec.layer),
+        shape=tuple(spec.layer.sizes.values()),
         device_kind=facts.environment.kind,
         device_model=facts.environment.model,
         precision=spec.precision,
@@ -74,13 +75,14 @@ def _surroundings(spec: BenchSpec, facts: BenchFacts) -> list[object]:
     return [
         prelude(facts.limits.dialect),
         [machine.kind, machine.model, machine.driver, machine.toolkit, machine.arch],
-        _shape(spec.layer),
+        _identity(spec.layer),
         [spec.precision, spec.protocol.version, facts.data_digest],
     ]
 
 
-def _shape(layer: ConvLayer) -> tuple[int, int, int, int, int, int]:
-    return layer.B, layer.C, layer.H, layer.W, layer.M, layer.K
+def _identity(problem: Problem) -> list[object]:
+    """Return what tells problems apart; a convolution's sizes alone, as ever, so that its old results are reused."""
+    return [*([problem.kind] if problem.kind != "conv" else []), *problem.sizes.values()]
 
 
 def _hash(*parts: object) -> str:

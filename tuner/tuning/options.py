@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 from tuner.layers import FULL_BATCH, ConvLayer
+from tuner.problems.accuracy import Precision
 from tuner.protocol import BenchSpec, Protocol
-from tuner.reference import Precision
 from tuner.restriction import Restriction
 from tuner.templates import KernelTemplate
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tuner.agreement import Agreement
 from tuner.errors import StorageError
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.protocol import Verdict
 from tuner.results import Environment, Result
 from tuner.roofline import Roof, operands_of, roof
@@ -67,7 +67,7 @@ class Progress:
     """
 
     study: str
-    layer: ConvLayer
+    layer: Problem
     environment: Environment
     space: int
     trials: int | None

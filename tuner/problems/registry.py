@@ -1,0 +1,37 @@
+"""The kinds of problem, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.errors import UsageError
+from tuner.nearest import alternatives
+from tuner.problems.problem import Problem
+
+KINDS = ("conv", "gemm")
+
+
+def kind_of(name: str) -> type[Problem]:
+    """Return the class of a kind.
+
+    Raises:
+        UsageError: No such kind; names a near one.
+    """
+    if name == "conv":
+        from tuner.layers import ConvLayer
+
+        return ConvLayer
+    if name == "gemm":
+        from tuner.problems.gemm import Gemm
+
+        return Gemm
+    raise UsageError(f"problem '{name}' is unknown; {alternatives(name, list(KINDS))}")
+
+
+def problem_of(kind: str, name: str, sizes: Mapping[str, int]) -> Problem:
+    """Return the problem of a kind, a name and sizes.
+
+    Raises:
+        UsageError: No such kind, or a size is out of range.
+    """
+    return kind_of(kind)(name=name, **sizes)  # type: ignore[call-arg]
