@@ -1,7 +1,7 @@
 // PTX that C++ has no words for, and copies by width, as inline functions; sm_80 and later, but where it says more.
 
 __device__ __forceinline__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
-__device__ __forceinline__ constexpr int least(int a, int b) { return a < b ? a : b; }
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))   // as a function it becomes other code
 
 // The 1, 2 or 4 words at an address as one, for one load or store; the address is a multiple of them.
 template <int WORDS, typename Word>
@@ -59,11 +59,11 @@ __device__ __forceinline__ void cluster_sync()
     asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-__device__ __forceinline__ float cluster_load(const float *from, int block)
+__device__ __forceinline__ float cluster_load(unsigned from, int block)
 {
     float word;
     asm volatile("{.reg .u32 at; mapa.shared::cluster.u32 at, %1, %2; ld.shared::cluster.f32 %0, [at];}"
-                 : "=f"(word) : "r"(shared_address(from)), "r"(block) : "memory");
+                 : "=f"(word) : "r"(from), "r"(block) : "memory");
     return word;
 }
 

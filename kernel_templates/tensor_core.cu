@@ -144,18 +144,20 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
 
             // Epilogue: the sums of all channels are there.
             const int filters = LAYER_M - m_first - group * TILE_M;
-            float *const to = y_of(i) + group * TILE_M * H_OUT * W_OUT;
             if constexpr (BULK) {
                 bulk_wait_read();   // what the round before has finished
                 __syncthreads();
                 gather(ring, sums, first, filters);
                 bulk_fence();
                 __syncthreads();
-                if (warp == 0) write_finished(to, ring, round % GROUP_ROUNDS, images_left(i), rows, least(filters, TILE_M));
+                float *const set = y_of(i);
+                if (warp == 0)
+                    write_finished(set + group * TILE_M * H_OUT * W_OUT, ring, round % GROUP_ROUNDS, images_left(i), rows,
+                                   LEAST(filters, TILE_M));
             } else {
                 if constexpr (SPLIT_K > 1)
                     if (!add_up(sums, (float *)staged) || !is_task) break;
-                write_task(to, sums, first, images_left(i), rows, filters);
+                write_task(y_of(i) + group * TILE_M * H_OUT * W_OUT, sums, first, images_left(i), rows, filters);
             }
         }
     }

@@ -41,16 +41,6 @@ __device__ __forceinline__ void request_w(float *raw, const float *w, int c_firs
     }
 }
 
-// A column of the filters: output channel, input channel (or the first of two), and place in the row.
-struct FilterColumn {
-    unsigned m, c, q;
-};
-
-__device__ __forceinline__ FilterColumn locate_w(unsigned i)
-{
-    return {i / LAYER_K / WORD_C, i / LAYER_K % WORD_C, i % LAYER_K};
-}
-
 // Put filters as the lanes read them: [step][p][8 columns][lane][terms t, t + 4]. from: those of the first channel, pitch
 // words apart. A thread reads some filters' columns before it uses the first: one by one they would wait for the L2 cache.
 __device__ __forceinline__ void stage_w(unsigned *to, const float *from, int pitch, int filters)
@@ -111,26 +101,22 @@ __device__ __forceinline__ void load_w(unsigned (*kept)[FRAGMENT], const float *
     }
 }
 
-// Call for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
-template <typename Function>
-__device__ __forceinline__ void for_each_copy(int images, int rows, Function function)
-{
-    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS) {
-        const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH;
-        const int c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;
-        if (image < images && row < rows) function(image, c, row, at);
-    }
-}
+// Do for each few words that this thread copies: of an image's channel c (or c and the next) and row, from column at on.
+#define FOR_EACH_COPY(images, rows)                                                                             \
+    for (int i = threadIdx.x; i < IMAGES * WORD_C * RUNS * (RUN / LOAD_WIDTH); i += THREADS)                    \
+        if (const int run = i / (RUN / LOAD_WIDTH), row = run % RUNS, at = i % (RUN / LOAD_WIDTH) * LOAD_WIDTH, \
+            c = run / RUNS % WORD_C * (PAIRED ? 2 : 1), image = run / RUNS / WORD_C;                            \
+            image < (images) && row < (rows))
 
 // Ask for channels c_first on of a set of images; they arrive later.
 __device__ __forceinline__ void request_x(unsigned *to, const float *x, int images, int rows)
 {
-    for_each_copy(images, rows, [=](int image, int c, int row, int at) {
+    FOR_EACH_COPY(images, rows) {
         float *target = (float *)to + (image * STAGED_C + c) * PLANE + row * LAYER_W + at;
         const float *source = x + ((image * LAYER_C + c) * LAYER_H + row) * LAYER_W + at;
         copy_async<LOAD_WIDTH>(shared_address(target), source);
         if (PAIRED && c + 1 < STAGED_C) copy_async<LOAD_WIDTH>(shared_address(target + PLANE), source + LAYER_H * LAYER_W);
-    });
+    }
     copy_async_commit();
 }
 
@@ -139,7 +125,7 @@ __device__ __forceinline__ void request_x(unsigned *to, const float *x, int imag
 __device__ __forceinline__ void prefetch_x(const float *x, int B)
 {
     const unsigned place = blockIdx.x % PREFETCH, first = (blockIdx.x - place + PREFETCH + place * SHARE) * IMAGES;
-    const int images = least(B - (int)first, SHARE * IMAGES);
+    const int images = LEAST(B - (int)first, SHARE * IMAGES);
     if (threadIdx.x == 0 && place < PREFETCH / SHARE && images > 0)
         bulk_prefetch(x + (size_t)first * (LAYER_C * LAYER_H * LAYER_W) / 4 * 4,
                       images * (LAYER_C * LAYER_H * LAYER_W) / 4 * 16);   // runs of 16 bytes
@@ -149,7 +135,7 @@ __device__ __forceinline__ void prefetch_x(const float *x, int B)
 // Turn what this thread has copied into operands, in place.
 __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows)
 {
-    for_each_copy(images, rows, [=](int image, int c, int row, int at) {
+    FOR_EACH_COPY(images, rows) {
         unsigned *target = staged + (image * STAGED_C + c) * PLANE + row * LAYER_W + at;
         float first[LOAD_WIDTH], second[LOAD_WIDTH] = {};
         unsigned large[LOAD_WIDTH], small[LOAD_WIDTH];
@@ -162,12 +148,12 @@ __device__ __forceinline__ void convert_x(unsigned *staged, int images, int rows
         }
         words<LOAD_WIDTH>(target) = words<LOAD_WIDTH>(large);
         if constexpr (MMA_TYPE == MMA_TYPE_FP16X3) words<LOAD_WIDTH>(target + PLANE) = words<LOAD_WIDTH>(small);
-    });
+    }
 }
 
 // Set words to 0 that follow the last image in a buffer: a row's last pixels read on, times 0.
 __device__ __forceinline__ void end_x(unsigned *staged, int images)
 {
-    for (int image = least(images, IMAGES); BEYOND && image <= IMAGES && threadIdx.x < BEYOND; image++)
+    for (int image = LEAST(images, IMAGES); BEYOND && image <= IMAGES && threadIdx.x < BEYOND; image++)
         staged[image * STAGED_C * PLANE + threadIdx.x] = 0;
 }

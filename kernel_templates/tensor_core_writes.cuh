@@ -116,8 +116,8 @@ __device__ __forceinline__ void write_finished(float *y, const float *ring, int 
         UNROLLED(1)
         for (int tile = round * ROUND_COLUMNS / ROW_COLUMNS, next; tile < ended; tile = next) {
             const int image = tile / ROW_TILES, row = tile % ROW_TILES * TILE_ROWS;
-            next = least(ended, least((image + 1) * ROW_TILES, (tile / RING + 1) * RING));
-            const int height = least(rows - row, (next - tile) * TILE_ROWS);
+            next = LEAST(ended, LEAST((image + 1) * ROW_TILES, (tile / RING + 1) * RING));
+            const int height = LEAST(rows - row, (next - tile) * TILE_ROWS);
             if (image < images && height > 0)
                 bulk_store(y + (((size_t)image * LAYER_M + m) * H_OUT + row) * W_OUT,
                            ring + m * RING_PITCH + tile % RING * ROW_TILE, height * W_OUT * 4);
@@ -138,7 +138,7 @@ __device__ __forceinline__ bool add_up(float *sums, float *shared)
     for (int other = 1; block == 0 && other < SPLIT_K; other++)
         UNROLLED(SUMS)
         for (int j = 0; j < SUMS; j++)
-            sums[j] += cluster_load(own + j * THREADS, other);
+            sums[j] += cluster_load(shared_address(own + j * THREADS), other);
     cluster_sync();   // a block's shared memory lasts until it has been read
     return block == 0;
 }

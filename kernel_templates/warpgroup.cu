@@ -48,8 +48,19 @@ __device__ __forceinline__ unsigned operand(const uint4 *at, unsigned second)
 #define IMAGE(i) (WORK(i) / BANDS * IMAGES)
 #define ROW(i) (WORK(i) % BANDS * BAND_TILES * 64)
 #define CHANNEL(i) ((i) % CHUNKS * STAGED_C)
+#define X_BUFFER(i) (staged + (i) % STAGES * PARTS * X_UNITS)
+#define W_BUFFER(i) (staged_w + (i) % (KEEP_W ? CHUNKS : STAGES) * PARTS * W_UNITS)
 #define FULL(i) (1 + (i) % STAGES)
 #define EMPTY(i) (1 + STAGES + (i) % STAGES)
+
+// Stage what step i multiplies, and w where it does not stay.
+#define STAGE(i)                                                                                                     \
+    do {                                                                                                             \
+        stage_x(X_BUFFER(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W, CHANNEL(i), B - (int)IMAGE(i),      \
+                ROW(i), stager);                                                                                     \
+        if (!KEEP_W) stage_w(W_BUFFER(i), w, CHANNEL(i), LAYER_M - m_first, stager, STAGERS);                        \
+        bulk_fence();   /* what threads have written is read by the tensor cores */                                  \
+    } while (0)
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y,
@@ -64,14 +75,6 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     const unsigned stager = threadIdx.x - (THREADS - STAGERS);
     float sums[OWN_TILES][COLUMNS / 2];
 
-    const auto x_buffer = [=](int i) { return staged + i % STAGES * PARTS * X_UNITS; };
-    const auto w_buffer = [=](int i) { return staged_w + i % (KEEP_W ? CHUNKS : STAGES) * PARTS * W_UNITS; };
-    const auto stage = [=](int i) {
-        stage_x(x_buffer(i), x + (size_t)IMAGE(i) * LAYER_C * LAYER_H * LAYER_W, CHANNEL(i), B - (int)IMAGE(i), ROW(i),
-                stager);
-        if constexpr (!KEEP_W) stage_w(w_buffer(i), w, CHANNEL(i), LAYER_M - m_first, stager, STAGERS);
-        bulk_fence();   // what threads have written is read by the tensor cores
-    };
 
     // Prologue: filters that stay, and the first words.
     if constexpr (PIXELS_PER_ROW > 1) {
@@ -80,7 +83,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     }
     UNROLLED(1)
     for (int i = 0; KEEP_W && i < CHUNKS; i++)
-        stage_w(w_buffer(i), w, CHANNEL(i), LAYER_M - m_first, threadIdx.x, THREADS);
+        stage_w(W_BUFFER(i), w, CHANNEL(i), LAYER_M - m_first, threadIdx.x, THREADS);
     if constexpr (PRODUCER_THREADS > 0) {
         bulk_fence();
         __syncthreads();
@@ -88,13 +91,13 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
             UNROLLED(1)
             for (int i = 0; i < BLOCK_STEPS && WORK(i) < work; i++) {
                 if (i >= STAGES) barrier_wait(EMPTY(i), THREADS);
-                stage(i);
+                STAGE(i);
                 barrier_arrive(FULL(i), THREADS);
             }
             return;
         }
     } else {
-        stage(0);
+        STAGE(0);
         __syncthreads();
     }
 
@@ -103,10 +106,10 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
     for (int i = 0; i < BLOCK_STEPS && WORK(i) < work; i++) {
         if constexpr (PRODUCER_THREADS > 0) barrier_wait(FULL(i), THREADS);
         else if (STAGES == 1 && i > 0) {
-            stage(i);
+            STAGE(i);
             __syncthreads();
         }
-        const unsigned a = operand(x_buffer(i), PIXELS_PER_ROW * PITCH), b = operand(w_buffer(i), COLUMNS);
+        const unsigned a = operand(X_BUFFER(i), PIXELS_PER_ROW * PITCH), b = operand(W_BUFFER(i), COLUMNS);
         int add = i % CHUNKS > 0;
         UNROLLED(1)
         for (int unit = 0; unit < C_UNITS; unit += 2)
@@ -120,7 +123,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                         const int x_part = PARTS == 2 && product == 0, w_part = PARTS == 2 && product == 1;
                         UNROLLED(OWN_TILES)
                         for (int j = 0; j < OWN_TILES; j++) {
-                            const int own = group * OWN_TILES + j, tile = own < TILES - 1 ? own : TILES - 1;
+                            const int tile = LEAST(group * OWN_TILES + j, TILES - 1);
                             const int corner = tile / BAND_TILES * C_UNITS * PIXELS_PER_ROW * PITCH + tile % BAND_TILES * 64;
                             const int step = (unit * PIXELS_PER_ROW + q % PIXELS_PER_ROW) * PITCH + p * (ROW_PIXELS / PIXELS_PER_ROW) + q / PIXELS_PER_ROW;
                             wgmma<MMA, COLUMNS>(sums[j], a + x_part * X_UNITS + corner + step,
@@ -130,7 +133,7 @@ conv_forward(const float *__restrict__ x, const float *__restrict__ w, float *__
                     }
                 wgmma_commit();
             }
-        if (PRODUCER_THREADS == 0 && STAGES == 2 && i + 1 < BLOCK_STEPS && WORK(i + 1) < work) stage(i + 1);
+        if (PRODUCER_THREADS == 0 && STAGES == 2 && i + 1 < BLOCK_STEPS && WORK(i + 1) < work) STAGE(i + 1);
         wgmma_wait();
         if constexpr (PRODUCER_THREADS == 0) __syncthreads();   // these words have been read, the next ones are there
         else if (i + STAGES < BLOCK_STEPS && WORK(i + STAGES) < work) barrier_arrive(EMPTY(i), THREADS);

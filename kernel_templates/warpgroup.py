@@ -103,6 +103,11 @@ class Tile(Sizes):
         return up(self.layer.M, self.p.TILE_M)
 
     @size
+    def channels_over(self) -> Any:
+        """groups hang over the last channel"""
+        return self.layer.M % self.p.TILE_M != 0
+
+    @size
     def columns(self) -> Any:
         """of a product: channel, shift"""
         return self.p.TILE_M * self.p.PIXELS_PER_ROW

@@ -8,8 +8,6 @@ __device__ __forceinline__ bool locate(unsigned pixel, int *at)
     return row < H_OUT && column < W_OUT;
 }
 
-__device__ __forceinline__ bool is_filter(int m, int filters) { return LAYER_M % TILE_M == 0 || m < filters; }
-
 // The place of a lane's sum: of columns 2t + n of an octet of them, of row g or g + 8.
 __device__ __forceinline__ constexpr int place_of(int octet, int half, int n) { return octet * 4 + half * 2 + n; }
 
@@ -48,7 +46,7 @@ __device__ __forceinline__ void write_rows(float *y, const float *sums, float *r
         for (int n = 0; n < ROW_CHANNELS; n += 4)
             UNROLLED(2 * PIXELS_PER_ROW)
             for (int part = 0; part < 2 * PIXELS_PER_ROW; part++)
-                if (there[part] && is_filter(first + n + warp, filters))
+                if (there[part] && (!CHANNELS_OVER || first + n + warp < filters))
                     stream<1>(&y[(first + n + warp) * H_OUT * W_OUT + at[part]],
                            &rows[(n + warp) * ROW_PITCH + part * 32 + lane]);
     }
@@ -71,7 +69,7 @@ __device__ __forceinline__ void write_lanes(float *y, const float *sums, int row
             UNROLLED(2)
             for (int n = 0; n < 2; n++) {
                 const int m = octet * 8 / PIXELS_PER_ROW + lane_m + (PIXELS_PER_ROW > 1 ? 0 : n);
-                if (there[n] && is_filter(m, filters)) stream<1>(&y[m * H_OUT * W_OUT + at[n]], &sums[place_of(octet, half, n)]);
+                if (there[n] && (!CHANNELS_OVER || m < filters)) stream<1>(&y[m * H_OUT * W_OUT + at[n]], &sums[place_of(octet, half, n)]);
             }
     }
 }
