@@ -102,7 +102,7 @@ __device__ __forceinline__ void gather(float *ring, const float *sums, int first
             UNROLLED(TILE_ROWS)
             for (int h = 0; h < TILE_ROWS; h++)
                 if (column < COLUMNS && (!CHANNELS_OVER || (int)(m + lane_m) < filters) && (BEYOND == 0 || at + shift < W_OUT))
-                    words<STORED>(&target[m * RING_PITCH + h * W_OUT + shift]) = words<STORED>(&sums[place_of(j, h, n)]);
+                    COPY(STORED, &target[m * RING_PITCH + h * W_OUT + shift], &sums[place_of(j, h, n)]);
         }
     }
 }
