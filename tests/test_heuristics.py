@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +11,11 @@ import pytest
 from pocl_harness import CPU_LIMITS
 from toy_store import ENVIRONMENT, TEMPLATES, TOY, sql, toy_key
 
+from tuner.cli import main
 from tuner.cli.tuning import run
 from tuner.errors import UsageError
 from tuner.layers import LAYERS
+from tuner.results import StudyKey
 from tuner.space import enumerate_space
 from tuner.storage import Store
 from tuner.storage.notes import resume_command
@@ -65,6 +69,19 @@ def test_too_many_configurations_are_one_line(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UsageError, match="2,000,001 configurations to search, at most"):
         check_not_too_many(space, options(heuristics=False))
     check_not_too_many(space, options())
+
+
+@pytest.mark.parametrize("key", [toy_key(), WHOLE], ids=["with", "without"])
+def test_show_says_whether_a_study_had_them(key: StudyKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "store.db")
+    with Store.open(path) as store:
+        store.study(key, ENVIRONMENT, TEMPLATES)
+    for more in ([], ["--json"]):
+        with suppress(SystemExit):
+            main(["show", key.name, "--storage", path, *more])
+        shown = capsys.readouterr().out
+        said = json.loads(shown)["heuristics"] if more else "without heuristics" not in shown
+        assert said is key.heuristics
 
 
 def test_command_line_has_the_switch() -> None:

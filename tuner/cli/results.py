@@ -79,6 +79,7 @@ def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Resu
         "layer": progress.layer.name,
         "outcomes": handle.counts(),
         "winner": champion.trial if champion else None,
+        "heuristics": handle.key.heuristics,
         "trials": numbered,
     }
 
@@ -95,6 +96,8 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     for name, file in handle.key.sources:
         if file:
             echo(f"template {name}: {file}")
+    if not handle.key.heuristics:
+        echo("searched without heuristics, so what they leave out too")
     counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
     echo_wrapped(f"{len(results)} trials: {counts or 'none yet'}")
     echo()
