@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tuner.devices import opencl
 from tuner.layers import ConvLayer
-from tuner.render import ENTRY, render
+from tuner.render import render
 from tuner.templates import OPENCL, Configuration, DeviceLimits, KernelTemplate
 
 GUARD = 1024  # poisoned words before and after y
@@ -71,7 +71,7 @@ def convolve(
 
     device = pocl()
     rendered = render(template, configuration, layer, OPENCL)
-    kernel = cl.Kernel(build(rendered.source, words), ENTRY)
+    kernel = cl.Kernel(build(rendered.source, words), rendered.entry)
     flags = cl.mem_flags
     x, w = (cl.Buffer(device.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array) for array in inputs)
     guarded = np.full(layer.y_size + 2 * GUARD, np.nan, np.float32)

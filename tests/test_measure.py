@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pocl_harness import CPU_LIMITS
 
+from tuner.comparing.finding import NAIVE
 from tuner.layers import find_layer
 from tuner.loading import builtin_templates
 from tuner.measure import Trial
@@ -15,7 +16,6 @@ from tuner.render import render
 from tuner.results import Telemetry
 from tuner.space import enumerate_space
 from tuner.templates import OPENCL
-from tuner.tuning.progress import NAIVE
 from tuner.tuning.supply import baselines, in_turn
 
 LAYER = find_layer("conv2", 10)

@@ -23,7 +23,13 @@ NAMES = (
     ("C8H9W9M3K3", "C8H9W9M3K3 cpu B20 fp32 0c11ff"),
 )
 ROWS = [
-    StudyRow(name=name, digest=f"{name[-6:]}00", layer=layer, optuna_id=number, B=int(name.split(" B")[1].split()[0]))
+    StudyRow(
+        name=name,
+        digest=f"{name[-6:]}00",
+        problem=layer,
+        optuna_id=number,
+        sizes=f'{{"B": {name.split(" B")[1].split()[0]}}}',
+    )
     for number, (layer, name) in enumerate(NAMES, start=1)
 ]
 
@@ -112,16 +118,16 @@ def test_ambiguous_study_lists_those_it_could_be(text):
 
 @pytest.mark.parametrize("number", range(1, 5))
 def test_short_name_finds_its_study(number):
-    layers = [(row.name, row.layer) for row in ROWS]
+    layers = [(row.name, row.problem) for row in ROWS]
     short = short_name(ROWS[number - 1].name, layers)
     assert pick_study(short, ROWS, "here").row.optuna_id == number
     assert short == ("3fa9c1", "77e0a2", "fa18/conv1", "C8H9W9M3K3")[number - 1]
 
 
 def test_renamed_study_is_found_by_its_digest_and_shown_by_its_name():
-    renamed = StudyRow(name="my best", digest="ab12cd9", layer="sp18/conv2", optuna_id=9, B=50)
+    renamed = StudyRow(name="my best", digest="ab12cd9", problem="sp18/conv2", optuna_id=9, sizes='{"B": 50}')
     assert pick_study("ab12cd", [*ROWS, renamed], "here").row is renamed
-    assert short_name("my best", [(row.name, row.layer) for row in (*ROWS, renamed)]) == "my best"
+    assert short_name("my best", [(row.name, row.problem) for row in (*ROWS, renamed)]) == "my best"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +184,7 @@ def test_shell_completes(line, offered):
 
 def edited(*names: str) -> list[StudyRow]:
     return [
-        StudyRow(id=number, name=name, digest=name[-6:], layer="sp18/conv2", optuna_id=number, B=50)
+        StudyRow(id=number, name=name, digest=name[-6:], problem="sp18/conv2", optuna_id=number, sizes='{"B": 50}')
         for number, name in enumerate(names, start=1)
     ]
 
@@ -203,7 +209,9 @@ def test_name_of_several_studies_is_refused_where_there_may_be_no_choice(text):
 
 
 def test_template_with_several_layers_is_ambiguous():
-    other = StudyRow(name="mine@fa18/conv1 cpu B9 fp32 4444dd", digest="4444dd", layer="fa18/conv1", optuna_id=4, B=9)
+    other = StudyRow(
+        name="mine@fa18/conv1 cpu B9 fp32 4444dd", digest="4444dd", problem="fa18/conv1", optuna_id=4, sizes='{"B": 9}'
+    )
     with pytest.raises(UsageError, match="could be"):
         pick_study("mine", [*EDITED, other], "here")
 

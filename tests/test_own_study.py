@@ -6,6 +6,7 @@ import shlex
 import sqlite3
 
 import pytest
+from older_stores import with_columns_of_layers
 from own_template import SOURCE, written
 from test_cli import tune
 
@@ -125,6 +126,7 @@ def test_store_from_before_templates_were_remembered_is_read(tmp_path, folder, h
         source.backup(copy)
     source.close()
     copy.execute("ALTER TABLE tuner_study DROP COLUMN sources")
+    with_columns_of_layers(copy)
     copy.execute("UPDATE tuner_schema SET version = 3")
     copy.commit()
     copy.close()

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from faulty import faulty
+from older_stores import with_columns_of_layers
 from test_faults import LAYER, run
 from toy_store import ENVIRONMENT, TEMPLATES, TOY, sql, toy_configuration, toy_key, toy_ok
 
@@ -154,6 +155,7 @@ def test_trials_of_a_store_of_version_one_are_read_and_added_to(tmp_path):
             ("result", "spill_bytes"),
         ):
             db.execute(f"alter table tuner_{name} drop column {column}")
+        with_columns_of_layers(db)
         db.execute("update tuner_schema set version = 1")
     with Store.open(path) as store:
         handle = store.study(toy_key(), CARD, TEMPLATES)

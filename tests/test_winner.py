@@ -14,6 +14,7 @@ from typing import ClassVar
 import optuna
 import pytest
 from faulty import faulty
+from older_stores import with_columns_of_layers
 from stand_in import InstantCompiler, InstantWorker
 from test_cli import SMALL, tune
 from test_faults import run
@@ -116,6 +117,7 @@ def test_older_store_keeps_the_winner_of_its_finals(handle: StudyHandle, tmp_pat
     with sqlite3.connect(path) as db:
         db.execute("alter table tuner_result drop column settled")
         db.execute("alter table tuner_result drop column searched")
+        with_columns_of_layers(db)
         db.execute("update tuner_schema set version = 2")
     db.close()
     with Store.open(path) as store:

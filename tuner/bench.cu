@@ -302,7 +302,7 @@ __global__ void multiply_add(GLOBAL float *out, int rounds, float a, float b)
 
 // The same for tensor cores: independent chains of mma.sync on registers alone, `rounds` steps each. A warp multiplies
 // 16 x 8 by 8 x 8 (TF32, 2,048 FLOP) or 16 x 16 by 16 x 8 (FP16, 4,096 FLOP) at a step; the operands differ by lane.
-#if !defined(__OPENCL_VERSION__) && TENSOR_CORES
+#if __CUDA_ARCH__ >= 800
 #define MMA_CHAINS 8
 #define MMA(shape, types, sum, a, b)                                                                                  \
     asm volatile("mma.sync.aligned." shape ".row.col." types                                                          \
@@ -330,7 +330,8 @@ MMA_PEAK(multiply_fp16, "m16n8k16", "f32.f16.f16.f32", 0x20002000u, 0x00030005u)
 
 // And for products of a warpgroup, 64 x 16 by 16 x 64 (FP16) or 64 x 8 by 8 x 64 (TF32): a from registers, b from shared
 // memory, `rounds` times WARPGROUP_STEPS of them in two chains.
-#if !defined(__OPENCL_VERSION__) && WARPGROUP_PRODUCTS
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define WARPGROUP_ASM(text) asm volatile(text ";" ::: "memory")
 #define WARPGROUP_STEPS 8
 #define FOUR(sum, i) "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3])
 #define SIXTEEN(sum, i) FOUR(sum, i), FOUR(sum, i + 4), FOUR(sum, i + 8), FOUR(sum, i + 12)
@@ -348,15 +349,15 @@ MMA_PEAK(multiply_fp16, "m16n8k16", "f32.f16.f16.f32", 0x20002000u, 0x00030005u)
         uint a[4], *const word = (uint *)words;                                                                        \
         for (uint i = threadIdx.x; i < 4 * 2 * 64; i += blockDim.x) word[i] = first + i % 64 * step;                   \
         for (int i = 0; i < 4; i++) a[i] = first + (threadIdx.x % 32 * 4 + i) * step;                                  \
-        BULK_FENCE();                                                                                                  \
+        WARPGROUP_ASM("fence.proxy.async.shared::cta");                                                                \
         __syncthreads();                                                                                               \
         const unsigned long long b = 8ull << 32 | 64u << 16 | (uint)__cvta_generic_to_shared(words) / 16;              \
         for (int round = 0; round < rounds; round++) {                                                                 \
-            WARPGROUP_FENCE();                                                                                         \
+            WARPGROUP_ASM("wgmma.fence.sync.aligned");                                                                 \
             UNROLLED(WARPGROUP_STEPS)                                                                                  \
             for (int i = 0; i < WARPGROUP_STEPS; i++) WARPGROUP(shape, transposed, sum[i % 2], a, b);                  \
-            WARPGROUP_COMMIT();                                                                                        \
-            WARPGROUP_WAIT();                                                                                          \
+            WARPGROUP_ASM("wgmma.commit_group.sync.aligned");                                                          \
+            WARPGROUP_ASM("wgmma.wait_group.sync.aligned 0");                                                          \
         }                                                                                                              \
         float total = 0.0f;                                                                                            \
         for (int i = 0; i < 32; i++) total += sum[0][i] + sum[1][i];                                                   \

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from tuner.errors import TunerError
 from tuner.nearest import alternatives
+from tuner.problems.problem import Problem
 from tuner.values import Values
 
 T = TypeVar("T")
@@ -163,7 +164,7 @@ def _unknown(error: AttributeError) -> str:
     if isinstance(error.obj, Values):
         word, names = "p", error.obj.names()
         missing = "no such parameter is declared"
-    elif type(error.obj).__name__ in ("DeviceLimits", "ConvLayer"):
+    elif type(error.obj).__name__ == "DeviceLimits" or isinstance(error.obj, Problem):
         word = "limits" if type(error.obj).__name__ == "DeviceLimits" else "layer"
         names = [name for name in dir(error.obj) if not name.startswith("_")]
         missing = "there is no such value"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from tuner.errors import UsageError
-from tuner.render import ENTRY
+from tuner.problems.problem import Problem
+from tuner.problems.registry import kind_of
 from tuner.sources import place
 from tuner.templates import CUDA, OPENCL, Dialect, KernelTemplate
 
-ARGUMENTS = "x, w, y, B, C, H, W, M, K"
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _KERNEL = re.compile(r"__global__[\s\w]*?(?:__launch_bounds__\s*\([^)]*\)[\s\w]*?)?\b(\w+)\s*\(")
 _PLAIN_POINTER = re.compile(r"(?:(?:const|volatile|float|restrict|__restrict__|__restrict)\b|\*|\s)+\w+\s*")
@@ -39,13 +39,13 @@ def check_source(template: KernelTemplate, dialect: Dialect) -> None:
         UsageError: It is empty, has no entry point of the right name, takes other arguments, or is written for CUDA
             alone and ``dialect`` is OpenCL; names the line and what to write.
     """
-    code = _COMMENT.sub(_blanked, template.source)
+    kind, code = kind_of(template.problem), _COMMENT.sub(_blanked, template.source)
     if not code.strip():
-        raise UsageError(f"template {template.name}: its source is empty; write __global__ void {ENTRY}({ARGUMENTS})")
-    at = _entry(template, code)
+        raise UsageError(f"template {template.name}: its source is empty; write __global__ void {_call(kind)}")
+    at = _entry(template, kind, code)
     arguments = _arguments(code, at)
     if arguments is not None:
-        _check_arguments(template, place(template.source, at), arguments)
+        _check_arguments(template, kind, place(template.source, at), arguments)
     if dialect == CUDA:
         _check_words(template, code)
     if dialect == OPENCL and not _BOTH.search(code):
@@ -70,21 +70,28 @@ def _blanked(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-def _entry(template: KernelTemplate, code: str) -> int:
+def _names(kind: type[Problem]) -> list[str]:
+    """Return the names of a kernel's arguments."""
+    return [declared.split()[-1].lstrip("*") for declared in kind.ARGUMENTS.split(", ")]
+
+
+def _call(kind: type[Problem]) -> str:
+    return f"{kind.ENTRY}({', '.join(_names(kind))})"
+
+
+def _entry(template: KernelTemplate, kind: type[Problem], code: str) -> int:
     """Return where the entry point's name stands."""
     kernels = {match[1]: match.start(1) for match in _KERNEL.finditer(code)}
-    if ENTRY in kernels:
-        return kernels[ENTRY]
-    if match := re.search(rf"\b{ENTRY}\b", code):  # declared in a way of its own
+    if kind.ENTRY in kernels:
+        return kernels[kind.ENTRY]
+    if match := re.search(rf"\b{kind.ENTRY}\b", code):  # declared in a way of its own
         return match.start()
     if not kernels:
-        raise UsageError(
-            f"template {template.name}: its source has no kernel; write __global__ void {ENTRY}({ARGUMENTS})"
-        )
+        raise UsageError(f"template {template.name}: its source has no kernel; write __global__ void {_call(kind)}")
     name, at = next(iter(kernels.items()))
     raise UsageError(
-        f"template {template.name}: {place(template.source, at)}: there is no kernel {ENTRY}, but {name}; call it "
-        f"{ENTRY}({ARGUMENTS})"
+        f"template {template.name}: {place(template.source, at)}: there is no kernel {kind.ENTRY}, but {name}; call it "
+        f"{_call(kind)}"
     )
 
 
@@ -98,15 +105,17 @@ def _arguments(code: str, at: int) -> list[str] | None:
     return arguments if plain else None
 
 
-def _check_arguments(template: KernelTemplate, where: str, arguments: list[str]) -> None:
-    wanted = ARGUMENTS.split(", ")
-    say = f"template {template.name}: {where}: {ENTRY} "
+def _check_arguments(template: KernelTemplate, kind: type[Problem], where: str, arguments: list[str]) -> None:
+    wanted = _names(kind)
+    say, arrays = f"template {template.name}: {where}: {kind.ENTRY} ", len(wanted) - len(kind.SIZES)
     if len(arguments) != len(wanted):
-        raise UsageError(f"{say}takes {len(arguments)} arguments; it is launched with nine: ({ARGUMENTS})")
+        raise UsageError(
+            f"{say}takes {len(arguments)} arguments; it is launched with {len(wanted)}: ({', '.join(wanted)})"
+        )
     for number, argument in enumerate(arguments):
-        if number < 3 and ("*" not in argument or _NO_FLOAT.search(argument)):
+        if number < arrays and ("*" not in argument or _NO_FLOAT.search(argument)):
             raise UsageError(f"{say}takes '{argument}' for {wanted[number]}; it is launched with a pointer to float")
-        if number >= 3 and _NO_INT.search(argument):
+        if number >= arrays and _NO_INT.search(argument):
             raise UsageError(f"{say}takes '{argument}' for {wanted[number]}; it is launched with an int")
 
 

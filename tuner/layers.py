@@ -48,7 +48,7 @@ class ConvLayer(Problem):
     ROWS_OPTION: ClassVar[str] = "--batch"
     MACRO: ClassVar[str] = "LAYER"
     ENTRY: ClassVar[str] = "conv_forward"
-    NAIVE: ClassVar[str] = "naive 32x32 (B,M,1)"
+    ARGUMENTS: ClassVar[str] = "const float *x, const float *w, float *y, int B, int C, int H, int W, int M, int K"
     REFERENCE: ClassVar[str] = "conv/convolution.cu"
 
     name: str
@@ -97,9 +97,21 @@ class ConvLayer(Problem):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        x = Tensor(name="x", shape=self.x_shape, axes=("b", "c", "h", "w"), rows=True, scaled=True)
-        w = Tensor(name="w", shape=self.w_shape, axes=("m", "c", "p", "q"), columns=0, constant=True)
-        y = Tensor(name="y", shape=self.y_shape, axes=("b", "m", "h", "w"), rows=True, columns=1, output=True)
+        x = Tensor(
+            name="x", shape=self.x_shape, axes=("b", "c", "h", "w"), dims=("B", "C", "H", "W"), rows=True, scaled=True
+        )
+        w = Tensor(
+            name="w", shape=self.w_shape, axes=("m", "c", "p", "q"), dims=("M", "C", "K", "K"), columns=0, constant=True
+        )
+        y = Tensor(
+            name="y",
+            shape=self.y_shape,
+            axes=("b", "m", "h", "w"),
+            dims=("B", "M", "H_out", "W_out"),
+            rows=True,
+            columns=1,
+            output=True,
+        )
         return x, w, y
 
     @property
@@ -130,6 +142,10 @@ class ConvLayer(Problem):
         from tuner.networks import network_stock
 
         return network_stock(self, arrays, data)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} forward"
 
     def words(self) -> tuple[str, str]:
         sizes = ",".join(f"{size}={getattr(self, size)}" for size in "CHWMK")

@@ -1,7 +1,8 @@
 """Source text of one configuration: the dialect's prelude, the parameters as ``#define`` lines, then the unchanged .cu.
 
-The layer's sizes arrive as ``LAYER_C``, ``LAYER_H``, ``LAYER_W``, ``LAYER_M``, ``LAYER_K`` (the batch is always a
-run-time argument); a word such as ``GRID_LAYOUT="B,M,1"`` becomes the enumerator ``GRID_LAYOUT_B_M_1``.
+The problem's sizes arrive as macros, a convolution's as ``LAYER_C``, ``LAYER_H``, ``LAYER_W``, ``LAYER_M``, ``LAYER_K``
+(its rows are always a run-time argument); a word such as ``GRID_LAYOUT="B,M,1"`` becomes the enumerator
+``GRID_LAYOUT_B_M_1``.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ from tuner.templates import (
 )
 from tuner.words import enumerator
 
-ENTRY = "conv_forward"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
@@ -35,7 +34,7 @@ class Rendered:
 
     source: str
     launch: Launch
-    entry: str = ENTRY
+    entry: str
     magnitudes: Magnitudes = ANY_MAGNITUDE
 
 
@@ -63,18 +62,24 @@ def render(
         Infeasible: The template's launch or sizes fail for it.
     """
     launch = template.launch_of(configuration, layer)
-    defines = layer_defines(layer) + block_defines(launch) + parameter_defines(template, configuration)
+    defines = size_defines(layer) + block_defines(launch) + parameter_defines(template, configuration)
     defines += size_lines(template.sizes_of(configuration, layer), dialect)
     if marks and template.home:
         named = ((f"{dialect}.h", prelude(dialect)), ("parameters", defines))
         parts = [f'#line 1 "{name}"\n{text}' for name, text in named] + [marked(template.source)]
     else:
         parts = [prelude(dialect), defines, template.source]
-    return Rendered(source="\n".join(parts), launch=launch, magnitudes=template.magnitudes_of(configuration))
+    return Rendered(
+        source="\n".join(parts),
+        launch=launch,
+        entry=layer.ENTRY,
+        magnitudes=template.magnitudes_of(configuration),
+    )
 
 
-def layer_defines(layer: Problem) -> str:
-    return "".join(f"#define LAYER_{size} {getattr(layer, size)}\n" for size in ("C", "H", "W", "M", "K"))
+def size_defines(problem: Problem) -> str:
+    fixed = ((size, number) for size, number in problem.sizes.items() if size != problem.ROWS)
+    return "".join(f"#define {problem.MACRO}_{size} {number}\n" for size, number in fixed)
 
 
 def block_defines(launch: Launch) -> str:

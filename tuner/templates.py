@@ -267,7 +267,7 @@ class KernelTemplate:
     """A kernel source with everything needed to enumerate, render and launch it.
 
     Args:
-        source: The text of the .cu file; its entry point is ``conv_forward``.
+        source: The text of the .cu file; its entry point has the name that the problem says: ``conv_forward``.
         launch: ``launch(p, layer) -> Launch`` for one configuration.
         heuristics: What is left out of a space though it would run, and why.
         sizes: ``sizes(p, layer)``: numbers that follow from a configuration, by the names the kernel has them under; a
@@ -277,6 +277,7 @@ class KernelTemplate:
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
         home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
         wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
+        problem: The kind of problem that it computes.
         magnitudes: ``magnitudes(p)``: the least and largest |x|, zeros apart, that a configuration's arithmetic holds;
             without it a check tries numbers from 2^-24 to 2^24.
     """
@@ -295,6 +296,7 @@ class KernelTemplate:
     magnitudes: Callable[[Any], Magnitudes] | None = None
     heuristics: tuple[Heuristic, ...] = ()
     sizes: SizesOf | None = None
+    problem: str = "conv"
 
     def __post_init__(self) -> None:
         self._check_kinds()

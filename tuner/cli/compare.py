@@ -100,8 +100,8 @@ def _of_study(given: dict[str, Any]) -> CompareOptions:
     batch, precision = given["batch"], given["precision"]
     if not _is_given("precision"):
         precision = handle.key.precision
-    layer = handle.layer if batch is None else handle.layer.with_batch(batch)
-    is_its_own = (layer.B, precision) == (handle.layer.B, handle.key.precision)
+    layer = handle.layer if batch is None else handle.layer.with_rows(batch)
+    is_its_own = (layer.rows, precision) == (handle.layer.rows, handle.key.precision)
     return CompareOptions(
         layer=layer,
         device=handle.environment.device if device == "auto" else resolve(device),

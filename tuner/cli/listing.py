@@ -81,7 +81,7 @@ def _markdown(handles: list[StudyHandle]) -> list[str]:
         cells = (
             handle.layer.name,
             handle.environment.model,
-            f"{handle.layer.B:,}",
+            f"{handle.layer.rows:,}",
             "-" if progress.naive is None else milliseconds(progress.naive),
             milliseconds(found.seconds),
             spread(found),

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import CompileError, TimedOut
+from tuner.problems.registry import arguments_of
 from tuner.results import Environment, Resources, Telemetry
 from tuner.templates import DeviceLimits, Launch
 
-ARGUMENTS = "const float *x, const float *w, float *y, int B, int C, int H, int W, int M, int K"
 SPIN_SECONDS, LEAST_SLEEP = 0.002, 0.0001
 Buffer = Any
 Array = npt.NDArray[Any]
@@ -78,12 +78,12 @@ class Device(Protocol):
 def no_entry(entry: str, there: str = "") -> CompileError:
     """Return the error of a source without the kernel that is to be launched."""
     has = f"the source has {there}" if there else "the source has none of that name"
-    return CompileError(f"there is no kernel '{entry}': {has}; declare __global__ void {entry}({ARGUMENTS})")
+    return CompileError(f"there is no kernel '{entry}': {has}; declare __global__ void {entry}({arguments_of(entry)})")
 
 
 def other_arguments(entry: str, why: str) -> CompileError:
     """Return the error of a kernel that cannot be given what every kernel here is given."""
-    return CompileError(f"kernel '{entry}' does not take ({ARGUMENTS}): {why}")
+    return CompileError(f"kernel '{entry}' does not take ({arguments_of(entry)}): {why}")
 
 
 def wait_until(done: Callable[[], bool], limit: float, spin: bool = True) -> None:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 
-from tuner.export.geometry import Geometry
+from tuner.export.kernel import Kernel
+from tuner.problems.problem import Problem
 
 _STATIC_SHARED = 48 * 1024  # more needs the kernel's consent
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _SIZE = re.compile(r"^constexpr (?:int|bool) (\w+) =", re.MULTILINE)
 _HELPER = re.compile(r"^(?=__device__[^;={\n]*\()(?![^(\n]*\b(?:__forceinline__|inline|static)\b)", re.MULTILINE)
 _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)\(.*\n", re.MULTILINE)
-_PLAIN_WORDS = ("x", "w", "y", "B", "C", "H", "W", "M", "K", "stream", "error")  # that a program may have defined
+_PLAIN_WORDS = ("stream", "error")  # of the launcher, that a program may have defined; so may be the arguments
 
 
-def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
+def usage(problem: Problem, prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
     """Return the example for the header's comment."""
     return (
-        f"Use, in a .cu file (nvcc {target(arch)} -c; x, w and y are device pointers):",
+        f"Use, in a .cu file (nvcc {target(arch)} -c; {_and(problem)} are device pointers):",
         "",
         f'    #include "{file}"',
-        f"    cudaError_t error = {entry}_launch(x, w, y, B, stream);",
+        f"    cudaError_t error = {entry}_launch({_given(problem)}, stream);",
         '    if (error != cudaSuccess) fprintf(stderr, "%s\\n", cudaGetErrorString(error));',
         "    cudaStreamSynchronize(stream);",
         "",
@@ -29,14 +30,14 @@ def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
     )
 
 
-def split_usage(entry: str, file: str, arch: str) -> tuple[str, ...]:
+def split_usage(problem: Problem, entry: str, file: str, arch: str) -> tuple[str, ...]:
     """Return the example for a header whose kernel is in a file beside it."""
     source = f"{file.removesuffix('.h')}.cu"
     return (
         f"Use, in any C or C++ file, and link with {source} (nvcc {target(arch)} -c {source}):",
         "",
         f'    #include "{file}"',
-        f"    {entry}_launch(x, w, y, B, stream);  // x, w and y are device pointers",
+        f"    {entry}_launch({_given(problem)}, stream);  // {_and(problem)} are device pointers",
     )
 
 
@@ -45,9 +46,11 @@ def target(arch: str) -> str:
     return f"-gencode arch=compute_{arch.removeprefix('sm_')},code={arch}" if arch.endswith("a") else f"-arch={arch}"
 
 
-def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry) -> str:
+def body(kernel: Kernel) -> str:
     """Return the kernel and its host functions for nvcc, and for other compilers the launcher's declaration."""
-    words = [*_PLAIN_WORDS, *dict.fromkeys([*_DEFINE.findall(source), *_SIZE.findall(source)])]
+    problem, prefix, source = kernel.problem, kernel.prefix, kernel.source
+    plain = (*(tensor.name for tensor in problem.tensors), *problem.SIZES, *_PLAIN_WORDS)
+    words = [*plain, *dict.fromkeys([*_DEFINE.findall(source), *_SIZE.findall(source)])]
     return "\n".join(
         (
             "#ifdef __CUDACC__",
@@ -60,20 +63,21 @@ def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry)
             "// Words that are the kernel's alone; a program's own of these names come back below.",
             *(line for word in words for line in (f'#pragma push_macro("{word}")', f"#undef {word}")),
             "",
-            *definition(prefix, entry, source, geometry),
+            *definition(kernel),
             "",
             *(f'#pragma pop_macro("{word}")' for word in words),
             "",
             f"#elif !defined {prefix}_LINKAGE",
-            *declaration(entry),
+            *declaration(problem, kernel.entry),
             "#endif  // __CUDACC__",
             "",
         )
     )
 
 
-def definition(prefix: str, entry: str, source: str, geometry: Geometry) -> list[str]:
+def definition(kernel: Kernel) -> list[str]:
     """Return the kernel and its host functions, as lines for nvcc."""
+    prefix, source = kernel.prefix, kernel.source
     constant = _weights_in_constant(source)
     if not constant:  # without the words, a kernel that did use constant memory would not compile
         source = _CONSTANT_WORDS.sub("", source)
@@ -86,14 +90,14 @@ def definition(prefix: str, entry: str, source: str, geometry: Geometry) -> list
         "",
         f"}}  // namespace {prefix.lower()}",
         "",
-        *_host(prefix, entry, geometry, constant),
+        *_host(kernel, constant),
         "#pragma nv_diagnostic pop",
     ]
 
 
-def declaration(entry: str) -> list[str]:
+def declaration(problem: Problem, entry: str) -> list[str]:
     """Return what other compilers see of the launcher, whether CUDA's own header is on their path or not."""
-    arguments = "(const float *x, const float *w, float *y, int B, "
+    arguments = f"({_declared(problem)}, "
     return [
         "#ifdef __has_include",
         "#if __has_include(<cuda_runtime_api.h>)",
@@ -128,11 +132,12 @@ def _weights_in_constant(source: str) -> bool:
     return uses and (chosen is None or chosen[1] == "WEIGHTS_CONSTANT")
 
 
-def _host(prefix: str, entry: str, geometry: Geometry, constant: bool) -> list[str]:
+def _host(kernel: Kernel, constant: bool) -> list[str]:
+    prefix, rows = kernel.prefix, kernel.problem.ROWS
     lines = [
-        f"static inline dim3 {prefix.lower()}_grid(int B)",
+        f"static inline dim3 {prefix.lower()}_grid(int {rows})",
         "{",
-        f"    return dim3({', '.join(f'{prefix}_LAUNCH_GRID_{axis}(B)' for axis in 'XYZ')});",
+        f"    return dim3({', '.join(f'{prefix}_LAUNCH_GRID_{axis}({rows})' for axis in 'XYZ')});",
         "}",
         "",
         f"static inline dim3 {prefix.lower()}_block()",
@@ -152,13 +157,15 @@ def _host(prefix: str, entry: str, geometry: Geometry, constant: bool) -> list[s
             "}",
             "",
         ]
-    return lines + _launcher(prefix, entry, geometry, constant)
+    return lines + _launcher(kernel, constant)
 
 
-def _launcher(prefix: str, entry: str, geometry: Geometry, constant: bool) -> list[str]:
+def _launcher(header: Kernel, constant: bool) -> list[str]:
+    problem, prefix, entry, geometry = header.problem, header.prefix, header.entry, header.geometry
+    rows, tensors = problem.ROWS, ", ".join(tensor.name for tensor in problem.tensors)
     lower = prefix.lower()
     kernel = f"{lower}::{entry}"
-    sizes = ", ".join(f"{prefix}_{size}" for size in "CHWMK")
+    sizes = ", ".join(size if size == rows else f"{prefix}_{size}" for size in problem.SIZES)
     before: list[str] = []
     if geometry.launch.shared_bytes > _STATIC_SHARED:
         before += [
@@ -170,15 +177,30 @@ def _launcher(prefix: str, entry: str, geometry: Geometry, constant: bool) -> li
     if constant:
         before += [f"    error = {lower}_set_weights(w, stream);", "    if (error != cudaSuccess) return error;"]
     return [
-        "// Start the kernel for B images and return at once; x, w and y are device pointers.",
+        f"// Start the kernel for {rows} {problem.ROWS_NOUN} and return at once; {_and(problem)} are device pointers.",
         f"{prefix}_LINKAGE cudaError_t {entry}_launch(",
-        "    const float *x, const float *w, float *y, int B, cudaStream_t stream)",
+        f"    {_declared(problem)}, cudaStream_t stream)",
         "{",
-        f"    if (B < {prefix}_MIN_B || B > {prefix}_MAX_B) return cudaErrorInvalidValue;",
+        f"    if ({rows} < {prefix}_MIN_{rows} || {rows} > {prefix}_MAX_{rows}) return cudaErrorInvalidValue;",
         *(["    cudaError_t error = cudaSuccess;"] if any("error" in line for line in before) else []),
         *before,
-        f"    {kernel}<<<{lower}_grid(B), {lower}_block(), {prefix}_LAUNCH_SHARED_BYTES, stream>>>(",
-        f"        x, w, y, B, {sizes});",
+        f"    {kernel}<<<{lower}_grid({rows}), {lower}_block(), {prefix}_LAUNCH_SHARED_BYTES, stream>>>(",
+        f"        {tensors}, {sizes});",
         "    return cudaGetLastError();",
         "}",
     ]
+
+
+def _declared(problem: Problem) -> str:
+    """Return the launcher's arguments but the stream."""
+    tensors = (f"{'' if tensor.output else 'const '}float *{tensor.name}" for tensor in problem.tensors)
+    return ", ".join((*tensors, f"int {problem.ROWS}"))
+
+
+def _given(problem: Problem) -> str:
+    return ", ".join((*(tensor.name for tensor in problem.tensors), problem.ROWS))
+
+
+def _and(problem: Problem) -> str:
+    *names, last = (tensor.name for tensor in problem.tensors)
+    return f"{', '.join(names)} and {last}"

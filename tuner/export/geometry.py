@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tuner.errors import Infeasible
 from tuner.expressions import BATCH, MOST, Expression
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.templates import Configuration, KernelTemplate, Launch
 
 Rules = tuple[Expression, Expression, Expression]
@@ -25,18 +25,18 @@ class Geometry:
     rules: Rules | None
     why: str = ""
 
-    def batches(self, layer: ConvLayer, wide: bool) -> tuple[int, int]:
-        """Return the fewest and the most images of a launch: what an ``int`` counts and a CUDA grid holds.
+    def batches(self, layer: Problem, wide: bool) -> tuple[int, int]:
+        """Return the fewest and the most rows of a launch: what an ``int`` counts and a CUDA grid holds.
 
         Args:
             wide: The kernel counts elements in 64 bits.
         """
         if self.rules is None:
-            return layer.B, layer.B
+            return layer.rows, layer.rows
         most = MOST if wide else layer.most_rows
         for rule, blocks in zip(self.rules, (MOST, 65_535, 65_535), strict=True):
             most = min(most, rule.most_images(blocks))
-        return 1, max(most, layer.B)
+        return 1, max(most, layer.rows)
 
     def at(self, B: int) -> Launch:
         """Return the launch that a header's macros give for a batch."""
@@ -46,11 +46,11 @@ class Geometry:
         return Launch(grid=(x, y, z), block=self.launch.block, shared_bytes=self.launch.shared_bytes)
 
 
-def find_geometry(template: KernelTemplate, configuration: Configuration, layer: ConvLayer) -> Geometry:
+def find_geometry(template: KernelTemplate, configuration: Configuration, layer: Problem) -> Geometry:
     """Return a configuration's geometry; its rules are compared with the template's numbers for a few batches."""
     launch = template.launch_of(configuration, layer)
     try:
-        for_any = template.launch_of(configuration, layer.with_batch(BATCH))  # type: ignore[arg-type]
+        for_any = template.launch_of(configuration, layer.with_rows(BATCH))  # type: ignore[arg-type]
     except Infeasible as error:
         return Geometry(launch, None, str(error))
     if any(isinstance(each, Expression) for each in (*for_any.block, for_any.shared_bytes)):
@@ -59,9 +59,9 @@ def find_geometry(template: KernelTemplate, configuration: Configuration, layer:
     if not (x.rises and y.rises and z.rises):
         return Geometry(launch, None, "more images have fewer blocks")
     found = Geometry(launch, (x, y, z))
-    for B in (1, 2, 7, layer.B, layer.B + 1, 100_003):
+    for B in (1, 2, 7, layer.rows, layer.rows + 1, 100_003):
         try:
-            other = template.launch_of(configuration, layer.with_batch(B))
+            other = template.launch_of(configuration, layer.with_rows(B))
         except Infeasible as error:
             return Geometry(launch, None, str(error))
         if other != found.at(B):

@@ -12,8 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from tuner.errors import UsageError
 from tuner.export import cuda, opencl
 from tuner.export.geometry import Geometry, find_geometry
-from tuner.layers import ConvLayer
-from tuner.render import ENTRY, render
+from tuner.export.kernel import Kernel
+from tuner.problems.problem import Problem, Tensor
+from tuner.render import render
 from tuner.results import Environment, Measurement, Result
 from tuner.roofline import operands_of
 from tuner.templates import ANY_MAGNITUDE, CUDA, OPENCL, Choice, Dialect, KernelTemplate
@@ -34,7 +35,7 @@ class Winner:
     """
 
     result: Result
-    layer: ConvLayer
+    layer: Problem
     environment: Environment
     template: KernelTemplate
     study: str
@@ -59,9 +60,9 @@ class Winner:
         """
         arch = self.environment.arch if self.dialect == CUDA else self.environment.kind
         own = [self.template.name] if self.template.home else []
-        parts = (*own, self.layer.name, self.precision, f"B{self.layer.B}", arch.replace("_", ""))
+        parts = (*own, self.layer.name, self.precision, f"{self.layer.ROWS}{self.layer.rows}", arch.replace("_", ""))
         name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII).upper()
-        return name if name[0].isalpha() else f"CONV_{name}"
+        return name if name[0].isalpha() else f"{self.layer.kind.upper()}_{name}"
 
     @property
     def entry(self) -> str:
@@ -76,10 +77,10 @@ def render_header(winner: Winner) -> str:
     """
     geometry, source = _kernel(winner)
     dialect = cuda if winner.dialect == CUDA else opencl
-    usage = dialect.usage(winner.prefix, winner.entry, _file(winner), winner.environment.arch)
+    usage = dialect.usage(winner.layer, winner.prefix, winner.entry, _file(winner), winner.environment.arch)
     inside = (
         _macros(winner, geometry),
-        dialect.body(winner.prefix, winner.entry, winner.options, source, geometry),
+        dialect.body(_of_header(winner, source, geometry)),
     )
     return _guarded(winner, usage, "\n".join(inside))
 
@@ -94,8 +95,8 @@ def render_split(winner: Winner) -> tuple[str, str]:
         raise UsageError(f"export --split: {winner.study} is of OpenCL, whose header is plain C; leave --split out")
     geometry, source = _kernel(winner)
     prefix, file = winner.prefix, _file(winner)
-    inside = "\n".join((_macros(winner, geometry), *cuda.declaration(winner.entry), ""))
-    header = _guarded(winner, cuda.split_usage(winner.entry, file, winner.environment.arch), inside)
+    inside = "\n".join((_macros(winner, geometry), *cuda.declaration(winner.layer, winner.entry), ""))
+    header = _guarded(winner, cuda.split_usage(winner.layer, winner.entry, file, winner.environment.arch), inside)
     lines = (
         f"// The kernel of {file}: nvcc {cuda.target(winner.environment.arch)} -c.",
         f'#include "{file}"',
@@ -103,7 +104,7 @@ def render_split(winner: Winner) -> tuple[str, str]:
         "",
         f'#define {prefix}_LINKAGE extern "C"',
         "",
-        *cuda.definition(prefix, winner.entry, source, geometry),
+        *cuda.definition(_of_header(winner, source, geometry)),
         "",
     )
     return header, "\n".join(lines)
@@ -120,7 +121,20 @@ def _kernel(winner: Winner) -> tuple[Geometry, str]:
         raise UsageError(f"export {winner.study}, trial {winner.trial}: {winner.result.outcome} is not a full result")
     configuration = winner.template.configuration(winner.result.configuration.as_dict())
     source = render(winner.template, configuration, winner.layer, winner.dialect, marks=False).source
-    return find_geometry(winner.template, configuration, winner.layer), re.sub(rf"\b{ENTRY}\b", winner.entry, source)
+    return find_geometry(winner.template, configuration, winner.layer), re.sub(
+        rf"\b{winner.layer.ENTRY}\b", winner.entry, source
+    )
+
+
+def _of_header(winner: Winner, source: str, geometry: Geometry) -> Kernel:
+    return Kernel(
+        problem=winner.layer,
+        prefix=winner.prefix,
+        entry=winner.entry,
+        source=source,
+        geometry=geometry,
+        options=winner.options,
+    )
 
 
 def _file(winner: Winner) -> str:
@@ -159,7 +173,7 @@ def _provenance(winner: Winner, measurement: Measurement) -> tuple[str, ...]:
     taken = datetime.fromtimestamp(result.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
     checked = "checked again on second inputs and a ragged batch" if result.confirmed else "not confirmed yet"
     return (
-        f"{winner.entry}: {layer.name} forward, {layer.describe()}, {_numbers(result)}.",
+        f"{winner.entry}: {layer.title}, {layer.describe()}, {_numbers(result)}.",
         f"The fastest correct configuration found by {_product()}.",
         "",
         f"  measured  {result.seconds * 1e3:.4g} ms (median of {len(measurement.samples)} launches, 95% interval "
@@ -217,26 +231,21 @@ def _product() -> str:
 
 
 def _macros(winner: Winner, geometry: Geometry) -> str:
-    layer, prefix = winner.layer, winner.prefix
-    sizes = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "H_out", "W_out")}
-    lines = [
-        "#include <stddef.h>",
-        "",
-        "// Sizes: x is (B, C, H, W), w is (M, C, K, K), y is (B, M, H_out, W_out), all float, row-major.",
-    ]
-    lines += [f"#define {prefix}_{name.upper()} {size}" for name, size in sizes.items()]
+    layer, prefix, rows = winner.layer, winner.prefix, winner.layer.ROWS
+    shapes = ", ".join(f"{tensor.name} is ({', '.join(tensor.dims)})" for tensor in layer.tensors)
+    lines = ["#include <stddef.h>", "", f"// Sizes: {shapes}, all float, row-major."]
+    lines += [f"#define {prefix}_{name.upper()} {size}" for name, size in layer.named_numbers.items()]
     low, high = geometry.batches(layer, winner.template.wide_indices)
-    fits = " && ".join(f"({size.lower()}) == {prefix}_{size}" for size in "CHWMK")
+    fixed = [size for size in layer.SIZES if size != rows]
+    fits = " && ".join(f"({size.lower()}) == {prefix}_{size}" for size in fixed)
     lines += [
-        f"#define {prefix}_B {layer.B}  // the batch that was measured",
-        f"#define {prefix}_MIN_B {low}",
-        f"#define {prefix}_MAX_B {high}  // images of a launch; the launcher refuses others",
+        f"#define {prefix}_{rows} {layer.rows}  // as was measured",
+        f"#define {prefix}_MIN_{rows} {low}",
+        f"#define {prefix}_MAX_{rows} {high}  // {layer.ROWS_NOUN} of a launch; the launcher refuses others",
         f'#define {prefix}_PRECISION "{winner.precision}"',
-        "// Elements for B images, and whether a layer is this one, for static_assert.",
-        f"#define {prefix}_X_SIZE(B) ((size_t)(B) * {prefix}_C * {prefix}_H * {prefix}_W)",
-        f"#define {prefix}_W_SIZE ((size_t){prefix}_M * {prefix}_C * {prefix}_K * {prefix}_K)",
-        f"#define {prefix}_Y_SIZE(B) ((size_t)(B) * {prefix}_M * {prefix}_H_OUT * {prefix}_W_OUT)",
-        f"#define {prefix}_FITS(c, h, w, m, k) ({fits})",
+        f"// Elements for {rows} {layer.ROWS_NOUN}, and whether a {layer.noun} is this one, for static_assert.",
+        *(_elements(prefix, rows, tensor) for tensor in layer.tensors),
+        f"#define {prefix}_FITS({', '.join(size.lower() for size in fixed)}) ({fits})",
     ]
     lines += ["", "// The configuration."]
     lines += [f'#define {prefix}_TEMPLATE "{winner.template.name}"']
@@ -248,24 +257,41 @@ def _macros(winner: Winner, geometry: Geometry) -> str:
     return "\n".join((*lines, "", *_geometry_macros(winner, geometry))) + "\n"
 
 
+def _elements(prefix: str, rows: str, tensor: Tensor) -> str:
+    """Return the macro of a tensor's elements."""
+    factors = [f"({dim})" if dim == rows else f"{prefix}_{dim.upper()}" for dim in tensor.dims]
+    arguments = f"({rows})" if tensor.rows else ""
+    return f"#define {prefix}_{tensor.name.upper()}_SIZE{arguments} ((size_t){' * '.join(factors)})"
+
+
 def _literal(value: Choice) -> str:
     return json.dumps(value)
 
 
 def _geometry_macros(winner: Winner, geometry: Geometry) -> list[str]:
-    prefix, launch = winner.prefix, geometry.launch
+    prefix, launch, layer = winner.prefix, geometry.launch, winner.layer
+    rows = layer.ROWS
     lines = [
-        f"// Launch: blocks for B images, threads of a block, dynamic shared bytes. Measured at B = {winner.layer.B}."
+        f"// Launch: blocks for {rows} {layer.ROWS_NOUN}, threads of a block, dynamic shared bytes. Measured at "
+        f"{rows} = {layer.rows}."
     ]
     if geometry.rules:
         for axis, rule in zip("XYZ", geometry.rules, strict=True):
-            words = f"  // {rule.words()}" if "/" in rule.text() or "<" in rule.text() else ""
-            lines.append(f"#define {prefix}_LAUNCH_GRID_{axis}(B) {rule.text()}{words}")
+            words = f"  // {_of(rows, rule.words())}" if "/" in rule.text() or "<" in rule.text() else ""
+            lines.append(f"#define {prefix}_LAUNCH_GRID_{axis}({rows}) {_of(rows, rule.text())}{words}")
     else:
-        lines.append(f"// The grid follows B in no simple way: this one is for B = {winner.layer.B} and no other.")
+        lines.append(
+            f"// The grid follows {rows} in no simple way: this one is for {rows} = {layer.rows} and no other."
+        )
         lines.append(f"// ({_one_line(geometry.why)})")
         lines += [
-            f"#define {prefix}_LAUNCH_GRID_{axis}(B) {blocks}" for axis, blocks in zip("XYZ", launch.grid, strict=True)
+            f"#define {prefix}_LAUNCH_GRID_{axis}({rows}) {blocks}"
+            for axis, blocks in zip("XYZ", launch.grid, strict=True)
         ]
     lines += [f"#define {prefix}_LAUNCH_THREADS_{axis} {size}" for axis, size in zip("XYZ", launch.block, strict=True)]
     return [*lines, f"#define {prefix}_LAUNCH_SHARED_BYTES {launch.shared_bytes}"]
+
+
+def _of(rows: str, text: str) -> str:
+    """Write a rule, which is one of B, by the problem's own letter."""
+    return re.sub(r"\bB\b", rows, text)

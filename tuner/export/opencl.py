@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tuner.export.geometry import Geometry
+from tuner.export.kernel import Kernel
+from tuner.problems.problem import Problem
 
 
-def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
+def usage(problem: Problem, prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
     """Return the example for the header's comment; the driver compiles for its own ``arch``."""
     lower = prefix.lower()
     return (
@@ -16,20 +17,22 @@ def usage(prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
         "    cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, NULL);",
         f"    clBuildProgram(program, 1, &device, {prefix}_OPTIONS, NULL, NULL);",
         f"    cl_kernel kernel = clCreateKernel(program, {prefix}_ENTRY, NULL);",
-        "    // arguments: x, w, y (cl_mem), then B, C, H, W, M, K (cl_int)",
-        f"    size_t global[3], local[3];  {lower}_global(B, global);  {lower}_local(local);",
+        f"    // arguments: {', '.join(tensor.name for tensor in problem.tensors)} (cl_mem), then "
+        f"{', '.join(problem.SIZES)} (cl_int)",
+        f"    size_t global[3], local[3];  {lower}_global({problem.ROWS}, global);  {lower}_local(local);",
         "    clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, 0, NULL, NULL);",
     )
 
 
-def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry) -> str:
+def body(kernel: Kernel) -> str:
     """Return the options, the geometry functions and the source."""
-    lower = prefix.lower()
+    problem, prefix, entry = kernel.problem, kernel.prefix, kernel.entry
+    lower, rows = prefix.lower(), problem.ROWS
     axes = tuple(enumerate("XYZ"))
     return "\n".join(
         (
             f'#define {prefix}_ENTRY "{entry}"',
-            f'#define {prefix}_OPTIONS "{options}"',
+            f'#define {prefix}_OPTIONS "{kernel.options}"',
             "",
             "// Work-items of a group.",
             f"static inline void {lower}_local(size_t local[3])",
@@ -37,19 +40,19 @@ def body(prefix: str, entry: str, options: str, source: str, geometry: Geometry)
             *(f"    local[{number}] = {prefix}_LAUNCH_THREADS_{axis};" for number, axis in axes),
             "}",
             "",
-            "// All work-items for B images: groups times work-items of a group. None for a batch it is not made for,",
-            "// which clEnqueueNDRangeKernel refuses.",
-            f"static inline void {lower}_global(int B, size_t global[3])",
+            f"// All work-items for {rows} {problem.ROWS_NOUN}: groups times work-items of a group. None for a",
+            "// number that it is not made for, which clEnqueueNDRangeKernel refuses.",
+            f"static inline void {lower}_global(int {rows}, size_t global[3])",
             "{",
-            f"    size_t fits = B >= {prefix}_MIN_B && B <= {prefix}_MAX_B;",
+            f"    size_t fits = {rows} >= {prefix}_MIN_{rows} && {rows} <= {prefix}_MAX_{rows};",
             *(
-                f"    global[{number}] = fits * {prefix}_LAUNCH_GRID_{axis}(B) * {prefix}_LAUNCH_THREADS_{axis};"
+                f"    global[{number}] = fits * {prefix}_LAUNCH_GRID_{axis}({rows}) * {prefix}_LAUNCH_THREADS_{axis};"
                 for number, axis in axes
             ),
             "}",
             "",
             f"static const char {lower}_source[] =",
-            *(f'    "{_escaped(line)}\\n"' for line in source.strip().splitlines()),
+            *(f'    "{_escaped(line)}\\n"' for line in kernel.source.strip().splitlines()),
             "    ;",
             "",
         )

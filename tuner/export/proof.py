@@ -55,10 +55,10 @@ def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
         build: Compiles a text as it stands, without a cache.
     """
     geometry = find_geometry(winner.template, winner.result.configuration, winner.layer)
-    launches = tuple((B, geometry.at(B)) for B in ragged_rows(winner.layer.B)) if geometry.rules else ()
+    launches = tuple((B, geometry.at(B)) for B in ragged_rows(winner.layer.rows)) if geometry.rules else ()
     rendered = Rendered(
         source=source,
-        launch=geometry.at(winner.layer.B),
+        launch=geometry.at(winner.layer.rows),
         entry=winner.entry,
         magnitudes=winner.template.magnitudes_of(winner.result.configuration),
     )

@@ -38,7 +38,7 @@ class Gemm(Problem):
     ROWS_OPTION: ClassVar[str] = "M"
     MACRO: ClassVar[str] = "SIZE"
     ENTRY: ClassVar[str] = "gemm"
-    NAIVE: ClassVar[str] = "naive"
+    ARGUMENTS: ClassVar[str] = "const float *a, const float *b, float *c, int M, int N, int K"
     REFERENCE: ClassVar[str] = "gemm.cu"
 
     name: str
@@ -53,9 +53,11 @@ class Gemm(Problem):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        a = Tensor(name="a", shape=(self.M, self.K), axes=("i", "k"), rows=True, scaled=True)
-        b = Tensor(name="b", shape=(self.K, self.N), axes=("k", "j"), columns=1)
-        c = Tensor(name="c", shape=(self.M, self.N), axes=("i", "j"), rows=True, columns=1, output=True)
+        a = Tensor(name="a", shape=(self.M, self.K), axes=("i", "k"), dims=("M", "K"), rows=True, scaled=True)
+        b = Tensor(name="b", shape=(self.K, self.N), axes=("k", "j"), dims=("K", "N"), columns=1)
+        c = Tensor(
+            name="c", shape=(self.M, self.N), axes=("i", "j"), dims=("M", "N"), rows=True, columns=1, output=True
+        )
         return a, b, c
 
     @property

@@ -34,6 +34,7 @@ class Tensor:
     Attributes:
         name: The kernel's argument.
         axes: A letter for each dimension, as messages name an element: ``("b", "m", "h", "w")``.
+        dims: Its dimensions by the names of sizes, or of what follows from them: ``("B", "M", "H_out", "W_out")``.
         output: The kernel writes all of it; the others are only read.
         rows: Whether the first dimension is the problem's rows, the size that may differ from launch to launch.
         columns: The dimension along which it may be rotated together with the output's; None if there is none.
@@ -44,6 +45,7 @@ class Tensor:
     name: str
     shape: tuple[int, ...]
     axes: tuple[str, ...]
+    dims: tuple[str, ...]
     output: bool = False
     rows: bool = False
     columns: int | None = None
@@ -72,7 +74,7 @@ class Problem(ABC):
         ROWS_OPTION: What a person gives to have fewer of them.
         MACRO: Kernels are told the other sizes as macros of this prefix: ``LAYER_C``.
         ENTRY: The kernel's name in a template.
-        NAIVE: The name of the baseline that speed-ups are told against.
+        ARGUMENTS: The kernel's arguments in order, as C declares them.
     """
 
     kind: ClassVar[str]
@@ -83,7 +85,7 @@ class Problem(ABC):
     ROWS_OPTION: ClassVar[str]
     MACRO: ClassVar[str]
     ENTRY: ClassVar[str]
-    NAIVE: ClassVar[str]
+    ARGUMENTS: ClassVar[str]
     REFERENCE: ClassVar[str]  # file beside this one with the plain kernel
 
     name: str
@@ -126,6 +128,18 @@ class Problem(ABC):
     @abstractmethod
     def default_rows(self, device: str) -> int:
         """Return how many rows a study on ``device`` has, if nobody says."""
+
+    @property
+    def title(self) -> str:
+        """What an exported header says that its kernel computes."""
+        return self.name
+
+    @property
+    def named_numbers(self) -> dict[str, int]:
+        """All sizes but the rows, and what follows from them and is a dimension of a tensor."""
+        names = [size for size in self.SIZES if size != self.ROWS]
+        names += [dim for tensor in self.tensors for dim in tensor.dims if dim not in self.SIZES]
+        return {name: getattr(self, name) for name in dict.fromkeys(names)}
 
     def words(self) -> tuple[str, str]:
         """Return the words of a command line that mean this problem, and its rows if these have an option."""
@@ -194,3 +208,8 @@ class Problem(ABC):
     def reference(self) -> str:
         """The plain kernel's text, see ``bench.cu``: named REFERENCE, with the sum's steps as macros."""
         return (HERE / self.REFERENCE).read_text(encoding="utf-8")
+
+
+def is_naive(baseline: str) -> bool:
+    """Whether a named baseline is the one that speed-ups are told against: its name begins with this word."""
+    return baseline.partition(" ")[0] == "naive"

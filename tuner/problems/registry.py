@@ -28,6 +28,11 @@ def kind_of(name: str) -> type[Problem]:
     raise UsageError(f"problem '{name}' is unknown; {alternatives(name, list(KINDS))}")
 
 
+def arguments_of(entry: str) -> str:
+    """Return what a template's kernel of this name takes, as C declares it; nothing for another name."""
+    return next((kind_of(kind).ARGUMENTS for kind in KINDS if entry == kind_of(kind).ENTRY), "")
+
+
 def problem_of(kind: str, name: str, sizes: Mapping[str, int]) -> Problem:
     """Return the problem of a kind, a name and sizes.
 

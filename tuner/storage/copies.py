@@ -48,6 +48,17 @@ def copied(path: Path) -> Scratch:
     return scratch
 
 
+def back_up(path: Path, copy: Path) -> None:
+    """Copy a store that may be being written, whole or not at all."""
+    part = copy.with_name(f"{copy.name}.part")
+    try:
+        _back_up(Path(os.path.realpath(path)), part)
+        part.replace(copy)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def _back_up(path: Path, copy: Path) -> None:
     with (
         closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shlex
 import sqlite3
@@ -23,13 +24,14 @@ from sqlalchemy.pool import NullPool
 from tuner.errors import StorageError, StoreFull, UsageError
 from tuner.passwords import hidden
 from tuner.scratch import Scratch
-from tuner.storage.copies import NAME, copied
+from tuner.storage.copies import NAME, back_up, copied
 from tuner.storage.faults import one_line
 from tuner.storage.location import Location, inspect_file, may_write
 from tuner.storage.models import SCHEMA_VERSION, Base, SchemaRow
-from tuner.storage.upgrade import upgrade
+from tuner.storage.upgrade import PROBLEMS, upgrade
 
 BUSY_SECONDS = 30
+_log = logging.getLogger(__name__)  # without a handler, Python prints its warnings on stderr
 _PRAGMAS = (f"busy_timeout = {BUSY_SECONDS * 1000}", "synchronous = NORMAL", "foreign_keys = ON")
 
 
@@ -115,10 +117,21 @@ class Database:
                 f"{SCHEMA_VERSION}); upgrade: pip install --upgrade tuner"
             )
         if found.version < SCHEMA_VERSION:
-            with lock, self._write_engine.begin() as connection:
-                upgrade(connection)
+            with lock:
+                self._keep_a_copy(found.version)
+                with self._write_engine.begin() as connection:
+                    upgrade(connection)
         if found.optuna_version != optuna.__version__:
             self._check_optuna()
+
+    def _keep_a_copy(self, version: int) -> None:
+        """Put the store as it is beside it, before its tables are changed for good, and say so."""
+        path = self.location.path
+        if version >= PROBLEMS or self._copy is not None or path is None:
+            return
+        copy = path.with_name(f"{path.name}.schema{version}")
+        back_up(path, copy)
+        _log.warning("storage %s: brought to schema %d; as it was before: %s", self._name, SCHEMA_VERSION, copy)
 
     def _schema(self) -> SchemaRow | None:
         with Session(self.engine) as session:

@@ -10,6 +10,7 @@ from tuner.errors import UsageError
 from tuner.layers import DEFAULT_NETWORK, find_layer, full_name, says_batch
 from tuner.nearest import alternatives, listed
 from tuner.storage.models import StudyRow
+from tuner.storage.rows import shape_of
 
 _LEAST_DIGEST = 4  # letters of a study's digest that stand for all of it
 _AS_MADE = re.compile(r" [0-9a-f]{6}$")  # how a study's name ends, unless a person has renamed it
@@ -61,7 +62,7 @@ def pick_study(
         return _newest(text, meant, winners())
     if meant:
         raise UsageError(f"study '{text}' could be {listed(_names(meant))}; give more of its name")
-    layers = dict.fromkeys(name for row in rows for name in (row.layer, row.layer.rpartition("/")[2]))
+    layers = dict.fromkeys(name for row in rows for name in (row.problem, row.problem.rpartition("/")[2]))
     raise UsageError(f"study '{text}' is not in {where}; {alternatives(text, _names(rows), list(layers))}")
 
 
@@ -75,7 +76,7 @@ def _newest(text: str, meant: Sequence[StudyRow], winners: Collection[int]) -> P
 def _are_kin(rows: Sequence[StudyRow], text: str) -> bool:
     """Whether studies are of one layer and of the user's template that ``text`` names, or differ by digest alone."""
     own = text.casefold().rstrip("@")
-    if all(row.name.casefold().startswith(f"{own}@") for row in rows) and len({row.layer for row in rows}) == 1:
+    if all(row.name.casefold().startswith(f"{own}@") for row in rows) and len({row.problem for row in rows}) == 1:
         return True
     return len({_AS_MADE.sub("", row.name) for row in rows}) == 1
 
@@ -107,7 +108,7 @@ def _is_meant(text: str, row: StudyRow) -> bool:
 
 
 def _is_word(given: str, words: Sequence[str], row: StudyRow) -> bool:
-    layer = row.layer.casefold().rpartition("/")[2]
+    layer = row.problem.casefold().rpartition("/")[2]
     return (
         given in (*words, layer) or _is_of(row, given) or (len(given) >= _LEAST_DIGEST and row.digest.startswith(given))
     )
@@ -120,9 +121,9 @@ def _is_of(row: StudyRow, text: str) -> bool:
         if not row.name.startswith(f"{own}@"):
             return False
     if "=" not in text:
-        return row.layer.casefold() in (text.casefold(), full_name(text))
+        return row.problem.casefold() in (text.casefold(), full_name(text))
     layer = find_layer(text)
-    return row.layer == layer.name and (not says_batch(text) or row.B == layer.B)
+    return row.problem == layer.name and (not says_batch(text) or shape_of(row)[0] == layer.B)
 
 
 def _names(rows: Sequence[StudyRow]) -> list[str]:

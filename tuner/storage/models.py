@@ -10,7 +10,7 @@ from optuna.storages._rdb import models as optuna_models
 from sqlalchemy import ForeignKey, Index, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 _OPTUNA_STUDY = optuna_models.StudyModel.__table__.c.study_id
 _OPTUNA_TRIAL = optuna_models.TrialModel.__table__.c.trial_id
@@ -62,13 +62,9 @@ class StudyRow(Base):
     environment_id: Mapped[int] = mapped_column(ForeignKey(EnvironmentRow.id))
     name: Mapped[str] = mapped_column(unique=True)
     digest: Mapped[str] = mapped_column(unique=True)
-    layer: Mapped[str]
-    B: Mapped[int]
-    C: Mapped[int]
-    H: Mapped[int]
-    W: Mapped[int]
-    M: Mapped[int]
-    K: Mapped[int]
+    kind: Mapped[str]
+    problem: Mapped[str]  # its name
+    sizes: Mapped[str] = mapped_column(Text)  # JSON object, in the kind's order
     device_kind: Mapped[str]
     device_model: Mapped[str]
     precision: Mapped[str]
@@ -168,8 +164,8 @@ class RunRow(Base):
     __tablename__ = "tuner_run"
     id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int | None] = mapped_column(ForeignKey(StudyRow.id, ondelete="CASCADE"), default=None)
-    layer: Mapped[str]
-    B: Mapped[int]
+    problem: Mapped[str]
+    sizes: Mapped[str] = mapped_column(Text)
     precision: Mapped[str]
     host: Mapped[str]
     boot: Mapped[str]

@@ -101,11 +101,12 @@ def explain(
         (
             f"# {key.layer} on {environment.model}",
             "",
-            f"The fastest correct configuration of a convolution kernel: {layer_of(key).describe()}, {key.precision}.",
+            f"The fastest correct configuration of a {key.kind} kernel: {layer_of(key).describe()}, {key.precision}.",
             "",
             f"- **Winner:** {_best(key, best)}",
             f"- **Trials:** {done}",
-            f"- **Value:** median milliseconds of one launch over all {key.shape[0]:,} images, by device events",
+            f"- **Value:** median milliseconds of one launch over all {key.shape[0]:,} "
+            f"{layer_of(key).ROWS_NOUN}, by device events",
             "- **States:** Complete is correct and fully measured; Pruned is correct and clearly slower, so sampling "
             "stopped early, or reads as fast as the winner and is not, as the attribute `apart` says; Failed says why "
             "in the attribute `outcome`",

@@ -10,7 +10,8 @@ from dataclasses import astuple
 from sqlalchemy import Select, select
 
 from tuner.errors import OUTCOMES, UsageError
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
+from tuner.problems.registry import kind_of, problem_of
 from tuner.renames import current_choices, current_columns, current_values, former_values
 from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey, Telemetry
 from tuner.storage.models import EnvironmentRow, FailureRow, ResultRow, SampleRow, StudyRow
@@ -154,10 +155,8 @@ def environment_of(row: EnvironmentRow) -> Environment:
 
 
 def study_row(key: StudyKey, choices: Choices) -> StudyRow:
-    B, C, H, W, M, K = key.shape
     return StudyRow(
-        name=key.name, digest=key.digest, layer=key.layer,
-        B=B, C=C, H=H, W=W, M=M, K=K,
+        name=key.name, digest=key.digest, kind=key.kind, problem=key.layer, sizes=sizes_text(key),
         device_kind=key.device_kind, device_model=key.device_model, precision=key.precision, protocol=key.protocol,
         space_digest=key.space_digest, templates=json.dumps(key.templates), distributions=json.dumps(choices),
         sources=sources_text(key), heuristics=key.heuristics, created=time.time(),
@@ -170,8 +169,9 @@ def sources_text(key: StudyKey) -> str | None:
 
 def key_of(row: StudyRow) -> StudyKey:
     return StudyKey(
-        layer=row.layer,
-        shape=(row.B, row.C, row.H, row.W, row.M, row.K),
+        kind=row.kind,
+        layer=row.problem,
+        shape=shape_of(row),
         device_kind=row.device_kind,
         device_model=row.device_model,
         precision=row.precision,
@@ -183,9 +183,17 @@ def key_of(row: StudyRow) -> StudyKey:
     )
 
 
-def layer_of(key: StudyKey) -> ConvLayer:
-    B, C, H, W, M, K = key.shape
-    return ConvLayer(name=key.layer, B=B, C=C, H=H, W=W, M=M, K=K)
+def sizes_text(key: StudyKey) -> str:
+    return json.dumps(dict(zip(kind_of(key.kind).SIZES, key.shape, strict=True)))
+
+
+def shape_of(row: StudyRow) -> tuple[int, ...]:
+    """Return the problem's sizes, in its kind's order."""
+    return tuple(json.loads(row.sizes).values())
+
+
+def layer_of(key: StudyKey) -> Problem:
+    return problem_of(key.kind, key.layer, dict(zip(kind_of(key.kind).SIZES, key.shape, strict=True)))
 
 
 def choices_of_templates(templates: tuple[KernelTemplate, ...]) -> Choices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from typing import Self
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tuner.errors import TunerError
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.storage.location import find_location
 from tuner.storage.models import RunRow, table
 from tuner.storage.processes import Process, may_live, this_process
+from tuner.storage.rows import sizes_text
 from tuner.storage.store import Store
 from tuner.storage.study import StudyHandle
 
@@ -39,7 +41,7 @@ class Announcement:
     A store that is not there yet is not made: nobody can delete from it.
     """
 
-    def __init__(self, storage: str, layer: ConvLayer, precision: str) -> None:
+    def __init__(self, storage: str, layer: Problem, precision: str) -> None:
         self._storage, self._layer, self._precision = storage, layer, precision
         self._id: int | None = None
 
@@ -74,8 +76,8 @@ class Announcement:
         process = this_process()
         row = {
             "study_id": study_id,
-            "layer": self._layer.name,
-            "B": self._layer.B,
+            "problem": self._layer.name,
+            "sizes": json.dumps(self._layer.sizes),
             "precision": self._precision,
             "host": process.host,
             "boot": process.boot,
@@ -92,7 +94,7 @@ def running_on(handle: StudyHandle) -> Running | None:
     claimed = next((claim.process for claim in handle.claims() if claim.alive), None)
     if claimed:
         return Running(claimed, prepares=False)
-    like = (_RUNS.c.layer == key.layer, key.shape[0] == _RUNS.c.B, _RUNS.c.precision == key.precision)
+    like = (_RUNS.c.problem == key.layer, _RUNS.c.sizes == sizes_text(key), _RUNS.c.precision == key.precision)
     wanted = (_RUNS.c.study_id == handle.id) | (_RUNS.c.study_id.is_(None) & like[0] & like[1] & like[2])
     with handle.database.reading() as session:
         rows = session.execute(select(_RUNS).where(wanted).order_by(_RUNS.c.study_id.is_(None))).all()

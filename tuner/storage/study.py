@@ -10,7 +10,7 @@ from functools import cached_property
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
-from tuner.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import notes
 from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, finished, held, select_claims, take
@@ -66,7 +66,7 @@ class StudyHandle:
     chosen: str = field(default="", compare=False)
 
     @property
-    def layer(self) -> ConvLayer:
+    def layer(self) -> Problem:
         return layer_of(self.key)
 
     @cached_property
@@ -222,8 +222,8 @@ class StudyHandle:
     def short(self) -> str:
         """A brief name that commands take for this study."""
         with self.database.reading() as session:
-            rows = session.execute(select(StudyRow.name, StudyRow.layer)).all()
-        return short_name(self.name, [(row.name, row.layer) for row in rows])
+            rows = session.execute(select(StudyRow.name, StudyRow.problem)).all()
+        return short_name(self.name, [(row.name, row.problem) for row in rows])
 
     def command(self, name: str, *words: str) -> str:
         """Return a command line about this study: ``tune NAME STUDY WORDS``, ready to be copied."""

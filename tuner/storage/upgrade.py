@@ -1,6 +1,8 @@
-"""Bring an older store's tables up to date: what was added since can be empty, so no result is rewritten."""
+"""Bring an older store's tables up to date; no result is rewritten."""
 
 from __future__ import annotations
+
+import json
 
 from sqlalchemy import Connection, inspect, select, update
 
@@ -8,12 +10,16 @@ from tuner.storage.models import SCHEMA_VERSION, Base, ResultRow, SchemaRow, Stu
 from tuner.storage.winner import tell_apart
 
 SETTLED = 3  # the version that notes which results were in the finals
+PROBLEMS = 7  # the version that has problems of any kind; before it all were convolutions, a column a size
+CONV_SIZES = ("B", "C", "H", "W", "M", "K")
 
 
 def upgrade(connection: Connection) -> None:
     """Add the tables and columns that are missing, in one transaction; another process may have been first."""
-    Base.metadata.create_all(connection)  # tables that came since
     before = connection.scalar(select(table(SchemaRow).c.version))
+    if before is not None and before < PROBLEMS:
+        _name_problems(connection)
+    Base.metadata.create_all(connection)  # tables that came since
     looked = inspect(connection)
     for wanted in Base.metadata.sorted_tables:
         if not looked.has_table(wanted.name):
@@ -26,6 +32,24 @@ def upgrade(connection: Connection) -> None:
     if before is not None and before < SETTLED:
         _keep_winners(connection)
     connection.execute(update(table(SchemaRow)).values(version=SCHEMA_VERSION))
+
+
+def _name_problems(connection: Connection) -> None:
+    """Turn the columns of a convolution's layer into a problem's kind, name and sizes."""
+    connection.exec_driver_sql("DROP TABLE IF EXISTS tuner_run")  # of runs at work, of which none can be now
+    name = StudyRow.__tablename__
+    if "sizes" in {column["name"] for column in inspect(connection).get_columns(name)}:
+        return  # another process was first
+    connection.exec_driver_sql(f"ALTER TABLE {name} RENAME COLUMN layer TO problem")
+    connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN kind VARCHAR NOT NULL DEFAULT 'conv'")
+    connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN sizes TEXT NOT NULL DEFAULT '{{}}'")
+    letters = ", ".join(f'"{size}"' for size in CONV_SIZES)
+    studies = table(StudyRow)
+    for study, *numbers in connection.exec_driver_sql(f"SELECT id, {letters} FROM {name}").all():
+        sizes = json.dumps(dict(zip(CONV_SIZES, numbers, strict=True)))
+        connection.execute(update(studies).where(studies.c.id == study).values(sizes=sizes))
+    for size in CONV_SIZES:
+        connection.exec_driver_sql(f'ALTER TABLE {name} DROP COLUMN "{size}"')
 
 
 def _keep_winners(connection: Connection) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tuner.problems.problem import is_naive
 from tuner.results import Result
-from tuner.tuning.progress import NAIVE, Progress
+from tuner.tuning.progress import Progress
 
 
 class Ledger:
@@ -33,7 +34,7 @@ class Ledger:
         self._note_best(result)
 
     def _note_best(self, result: Result) -> None:
-        if result.baseline == NAIVE and result.ok:
+        if is_naive(result.baseline) and result.ok:
             self._progress.naive = result.seconds
         if result.ok and (self._progress.best is None or result.seconds < self._progress.best.seconds):
             self._progress.best = result

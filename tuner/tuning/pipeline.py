@@ -23,7 +23,7 @@ from tuner.tuning.supply import Supply
 
 POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
-NOT_RENDERED = Rendered(source="", launch=Launch(grid=(0, 0, 0), block=(0, 0, 0)))
+NOT_RENDERED = Rendered(source="", entry="", launch=Launch(grid=(0, 0, 0), block=(0, 0, 0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tuner.agreement import Agreement
 from tuner.errors import StorageError
-from tuner.problems.problem import Problem
+from tuner.problems.problem import Problem, is_naive
 from tuner.protocol import Verdict
 from tuner.results import Environment, Result
 from tuner.roofline import Roof, operands_of, roof
@@ -17,8 +17,6 @@ from tuner.tuning.foresight import Foreseen
 
 if TYPE_CHECKING:
     from tuner.storage import StudyHandle
-
-NAIVE = "naive 32x32 (B,M,1)"  # the baseline that speeds are told by
 
 
 @dataclass(slots=True)
@@ -101,7 +99,7 @@ class Progress:
 
 def naive_seconds(results: Iterable[Result]) -> float | None:
     """Return the naive baseline's time among the results, or None if it has none."""
-    return next((result.seconds for result in results if result.baseline == NAIVE and result.ok), None)
+    return next((result.seconds for result in results if is_naive(result.baseline) and result.ok), None)
 
 
 def stored_progress(handle: StudyHandle, results: Sequence[Result]) -> Progress:

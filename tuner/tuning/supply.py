@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from tuner.problems.problem import is_naive
 from tuner.results import Result
 from tuner.search.samplers.base import Sampler
 from tuner.space import Space
 from tuner.storage import COMPILE, StudyHandle
 from tuner.templates import Configuration
 from tuner.tuning.foresight import Foresight
-from tuner.tuning.progress import NAIVE
 
 ROUNDS = 4  # of asking for proposals that are not hopeless; then any will do
 Named = tuple[Configuration, str]
@@ -31,7 +31,7 @@ def baselines(space: Space) -> list[Named]:
 def in_turn(space: Space) -> list[Named]:
     """Return the baselines in the order to measure them: the naive one, where searches had better begin, the others."""
     starts = {each.name for part in space.parts for each in part.template.baselines if each.start}
-    return sorted(baselines(space), key=lambda each: (each[1] != NAIVE, each[1] not in starts))
+    return sorted(baselines(space), key=lambda each: (not is_naive(each[1]), each[1] not in starts))
 
 
 def measured(space: Space, results: Iterable[Result]) -> tuple[Result, ...]:
