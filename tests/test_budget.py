@@ -7,6 +7,7 @@ import math
 import time
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from faulty import faulty
@@ -20,7 +21,7 @@ from tuner.measure import interleave
 from tuner.protocol import Heat
 from tuner.results import Costs, Result
 from tuner.storage import Store
-from tuner.tuning import Report, RunOptions, tune
+from tuner.tuning import Report, RunOptions, heats, tune
 from tuner.tuning.budget import CLOSING, Budget, SearchClock, fitting, heat_seconds, longer, sample_seconds
 
 
@@ -120,6 +121,22 @@ def test_a_heat_ends_at_its_limit_but_not_before_three_rounds(
     monkeypatch.setattr(measure.time, "monotonic", lambda: Ticking.now)
     first, second = interleave([Ticking(), Ticking()], heat, 0.0)  # type: ignore[list-item]
     assert len(first) == len(second) == rounds
+
+
+@pytest.mark.parametrize(("left", "rounds"), [(20.0, True), (1.0, False)])
+def test_time_that_the_finals_leave_goes_to_more_rounds_of_the_last(
+    monkeypatch: pytest.MonkeyPatch, left: float, rounds: bool
+) -> None:
+    held: list[tuple[list[Result], Heat]] = []
+    monkeypatch.setattr(heats, "_heat", lambda run, chosen, heat, finals: held.append((chosen, heat)))
+    results = {each.configuration.key: each for each in FIVE}
+    run = SimpleNamespace(ledger=SimpleNamespace(results=results), time_for_finals=left)
+    heats._more_rounds(run, FIVE, heats._Finals())  # type: ignore[arg-type]
+    assert len(held) == rounds
+    for chosen, heat in held:
+        assert chosen == FIVE
+        assert heat.limit == pytest.approx(left - 5 * sample_seconds(FIVE[0]))
+        assert heat.most * 5 * sample_seconds(FIVE[0]) > left
 
 
 def left_behind(folder: Path, report: Report) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from tuner.compiler import MOST_KILLED
 from tuner.errors import Killed, Rejected, StorageError
 from tuner.protocol import Heat, Task, Verdict
 from tuner.results import Measurement, Result, Telemetry
-from tuner.tuning.budget import fitting, heat_seconds, longer
+from tuner.tuning.budget import fitting, heat_seconds, longer, sample_seconds
 from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
 from tuner.tuning.finals import FINALISTS, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
 from tuner.tuning.pipeline import POLL_SECONDS
@@ -22,6 +22,9 @@ from tuner.tuning.unheld import unheld
 
 if TYPE_CHECKING:
     from tuner.tuning.run import Run
+
+SPARE_SECONDS = 2.0  # that are not worth another heat
+MOST_ROUNDS = 300  # of one that uses up the time
 
 
 @dataclass(slots=True)
@@ -41,10 +44,13 @@ class _Finals:
     seen: Surroundings | None = None
 
 
-def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
+def settle(run: Run, heats: int = MOST_HEATS, *, use_all: bool = False) -> tuple[Standing, ...]:
     """Hold the finals and return the best five, the winner first; with ``heats=0`` as an earlier run settled it.
 
     Once the run is interrupted, the winner is the best of the heats that were over, or an earlier run's.
+
+    Args:
+        use_all: Time that was kept for the finals and is left goes to more rounds of the last heat.
     """
     started, finals = time.monotonic(), _Finals()
     run.writer.flush()
@@ -64,6 +70,8 @@ def settle(run: Run, heats: int = MOST_HEATS) -> tuple[Standing, ...]:
         chosen = [run.ledger.results[each.configuration.key] for each in fits[0]]
     if chosen and noise_of(chosen) > NOISY:
         _longer(run, chosen, finals)
+    if use_all and run.time_for_finals >= SPARE_SECONDS:
+        _more_rounds(run, chosen, finals)
     run.writer.flush()
     late = best in finals.absent - finals.before.keys() and run.options.seconds is not None
     _elect(run, finals, defended=late)
@@ -123,6 +131,15 @@ def _longer(run: Run, chosen: Sequence[Result], finals: _Finals) -> None:
     chosen, left = [each for each in chosen if each.ok], run.time_for_finals
     if chosen and heat_seconds(chosen, Heat()) <= left:
         _heat(run, chosen, longer(left), finals)
+
+
+def _more_rounds(run: Run, chosen: Sequence[Result], finals: _Finals) -> None:
+    """Measure the same once more, in as many rounds as the time left allows: the winner is known the better."""
+    chosen, left = [run.ledger.results[each.configuration.key] for each in chosen], run.time_for_finals
+    chosen = [each for each in chosen if each.ok]
+    last = sum(map(sample_seconds, chosen))  # the round that is under way when the limit comes
+    if chosen and heat_seconds(chosen, Heat()) <= left:
+        _heat(run, chosen, Heat(most=MOST_ROUNDS, seconds=left, limit=left - last), finals)
 
 
 def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bool:

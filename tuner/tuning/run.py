@@ -23,6 +23,7 @@ from tuner.tuning.again import Again
 from tuner.tuning.budget import TRIAL_SECONDS, Budget, SearchClock
 from tuner.tuning.donors import Donor
 from tuner.tuning.doubt import Doubt
+from tuner.tuning.finals import MOST_HEATS
 from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.foresight import Foresight
 from tuner.tuning.health import Health
@@ -94,7 +95,7 @@ class Run:
                 self.worker.interrupt, self.progress.begun = self.interrupt, self.budget.elapsed
                 reason = self._search_and_suspects()
                 self.progress.searched = self.budget.elapsed
-                best = settle(self, heats=0) if self._is_settled(reason) else settle(self)
+                best = settle(self, 0 if self._is_settled(reason) else MOST_HEATS, use_all=reason == "time")
                 agreement = self._agreement(best)
                 reason = "interrupted" if self.interrupt else reason
                 self._remember(reason)
