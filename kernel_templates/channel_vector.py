@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.arithmetic import pick, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.sizes import Sizes, size
+from tuner.sizes import ConvSizes, size
 from tuner.templates import (
     OPENCL,
     Baseline,
@@ -23,7 +23,7 @@ MAX_TERMS = 512  # beyond some 700 PoCL unrolls in vain, and loses the sums
 WIDEST = 16  # words of a vector: with these a CPU has 32 registers, else 16
 
 
-class Tile(Sizes):
+class Tile(ConvSizes):
     """The sizes that follow from one configuration (or columns of them)."""
 
     @size

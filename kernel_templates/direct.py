@@ -6,14 +6,14 @@ from typing import Any
 
 from tuner.arithmetic import pick, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.sizes import Sizes, size
+from tuner.sizes import ConvSizes, size
 from tuner.templates import Baseline, Constraint, Heuristic, KernelTemplate, Launch, Parameter, read_source
 
 MAX_GRID_Y = 65_535
 MAX_TERMS = 256
 
 
-class Loops(Sizes):
+class Loops(ConvSizes):
     """The sizes that follow from one configuration (or columns of them)."""
 
     @size

@@ -7,7 +7,7 @@ from typing import Any
 from tuner.arithmetic import larger, pick, smaller, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
-from tuner.sizes import Sizes, size
+from tuner.sizes import ConvSizes, size
 from tuner.templates import (
     CUDA,
     Baseline,
@@ -27,7 +27,7 @@ THREAD_REGISTERS = {CUDA: 255}
 VECTOR_UNIT_REGISTERS = 640  # 32 registers of 16 words, and some that stay in a cache
 
 
-class Tile(Sizes):
+class Tile(ConvSizes):
     """The sizes that follow from one configuration (or columns of them)."""
 
     def widest(self, a: Any, b: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.arithmetic import pick, up
 from tuner.layers import FLOAT_BYTES, ConvLayer
-from tuner.sizes import Sizes, size
+from tuner.sizes import ConvSizes, size
 from tuner.templates import (
     Baseline,
     Choice,
@@ -23,7 +23,7 @@ MAX_GRID = 65_535
 MAX_SUMS = 16
 
 
-class Tile(Sizes):
+class Tile(ConvSizes):
     """The sizes that follow from one configuration (or columns of them)."""
 
     @property

@@ -8,7 +8,7 @@ from tuner.arithmetic import one_of, pick, smaller, up
 from tuner.capabilities import BULK_COPIES, CLUSTERS, TENSOR_CORES, keeps_fp32, magnitudes_of_operands
 from tuner.layers import FLOAT_BYTES, ConvLayer
 from tuner.rules import block_registers, register_limit
-from tuner.sizes import Sizes, size
+from tuner.sizes import ConvSizes, size
 from tuner.templates import (
     CUDA,
     Baseline,
@@ -49,7 +49,7 @@ FEW = {"MMA_TYPE": "fp16x4", "TILE_COLUMNS": 16, "BLOCK_SHAPE": "128x1"}  # laye
 BURSTS = {"WEIGHTS": "registers", "PREFETCH": 256}
 
 
-class Tile(Sizes):
+class Tile(ConvSizes):
     """The sizes that follow from one configuration (or columns of them)."""
 
     @size

@@ -8,7 +8,7 @@ from tuner.arithmetic import one_of, pick, smaller, up
 from tuner.capabilities import WARPGROUPS, keeps_fp32, magnitudes_of_operands
 from tuner.layers import ConvLayer
 from tuner.rules import block_registers, register_limit
-from tuner.sizes import Sizes, size
+from tuner.sizes import ConvSizes, size
 from tuner.templates import (
     CUDA,
     Baseline,
@@ -45,7 +45,7 @@ STARTS: dict[str, dict[str, int | str]] = {
 }
 
 
-class Tile(Sizes):
+class Tile(ConvSizes):
     """The sizes that follow from one configuration (or columns of them)."""
 
     @size

@@ -357,7 +357,7 @@ def test_expressions_of_the_batch_cross_as_they_are(tmp_path):
 
 
 def test_sizes_are_told_with_their_comments(tmp_path):
-    sizes = "from tuner.sizes import Sizes, size\nclass Tile(Sizes):\n    @size\n    def waves(self):\n"
+    sizes = "from tuner.sizes import ConvSizes, size\nclass Tile(ConvSizes):\n    @size\n    def waves(self):\n"
     sizes += '        """waves of it"""\n        return 6 // (self.p.UNROLL - 1)\n'
     template = own(tmp_path, (TOP, sizes + TOP), ("launch=launch", "launch=launch, sizes=Tile"))
     assert template.sizes_of(template.configuration({"UNROLL": 5}), LAYER)["WAVES"] == (1, "waves of it")

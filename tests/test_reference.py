@@ -71,9 +71,9 @@ def test_reference_is_the_same_when_images_come_in_several_blocks(monkeypatch: p
     x, w = random_data(layer)
     whole, y = reference_conv(x, w), float32_conv(x, w)
     y[5, 1, 2, 3] = 99
-    monkeypatch.setattr("tuner.reference.BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("tuner.problems.accuracy.BLOCK_BYTES", 20_000)
     assert reference_conv(x, w) == pytest.approx(whole, abs=1e-12)
-    monkeypatch.setattr("tuner.reference.BLOCK_BYTES", 2_000)
+    monkeypatch.setattr("tuner.problems.accuracy.BLOCK_BYTES", 2_000)
     outcome = compare(y, whole, 1e-3)
     assert (outcome.wrong, outcome.first_wrong) == (1, (5, 1, 2, 3))
 

@@ -13,14 +13,14 @@ from toy_store import TOY
 from tuner.errors import Infeasible, UsageError
 from tuner.layers import LAYERS
 from tuner.render import render
-from tuner.sizes import Sizes, size
+from tuner.sizes import ConvSizes, size
 from tuner.space import enumerate_template
 from tuner.templates import CUDA, OPENCL, Constraint, Heuristic, KernelTemplate
 
 LAYER = LAYERS["sp18/conv2"]
 
 
-class Toy(Sizes):
+class Toy(ConvSizes):
     @size
     def tile_words(self) -> Any:
         """of x, staged"""

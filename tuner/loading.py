@@ -10,6 +10,7 @@ from types import CodeType, ModuleType
 
 from tuner.calling import Broken, Home, called, shortened
 from tuner.errors import UsageError
+from tuner.problems.registry import KINDS
 from tuner.sources import placed
 from tuner.templates import KernelTemplate
 
@@ -20,14 +21,23 @@ def template_folder() -> Path:
     return installed if installed.is_dir() else Path(__file__).parent.with_name("kernel_templates")
 
 
-def builtin_templates() -> dict[str, KernelTemplate]:
-    """Load every template of the product, by name."""
-    return {path.stem: load_template(path) for path in _sources(template_folder())}
+def builtin_templates(kind: str = "conv") -> dict[str, KernelTemplate]:
+    """Load the product's templates for a kind of problem, by name."""
+    return {path.stem: load_template(path) for path in _sources(_folder_of(kind))}
 
 
-def builtin_names() -> list[str]:
-    """Return the names of the product's templates."""
-    return [path.stem for path in _sources(template_folder())]
+def every_template() -> dict[str, KernelTemplate]:
+    """Load the product's templates for all kinds of problem, by name."""
+    return {name: template for kind in KINDS for name, template in builtin_templates(kind).items()}
+
+
+def builtin_names(kind: str = "conv") -> list[str]:
+    """Return the names of the product's templates for a kind of problem."""
+    return [path.stem for path in _sources(_folder_of(kind))]
+
+
+def _folder_of(kind: str) -> Path:
+    return template_folder() if kind == "conv" else template_folder() / kind
 
 
 def _sources(folder: Path) -> Iterator[Path]:
@@ -49,7 +59,8 @@ def load_template(path: Path) -> KernelTemplate:
 
 
 def _is_built_in(python: Path) -> bool:
-    return python.absolute().parent.resolve() == template_folder().resolve()
+    folder = template_folder().resolve()
+    return folder in (python.absolute().parent.resolve(), python.absolute().parent.parent.resolve())
 
 
 def load_here(path: Path) -> KernelTemplate:

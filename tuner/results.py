@@ -6,6 +6,7 @@ import hashlib
 import statistics
 from dataclasses import dataclass, field
 
+from tuner.problems.registry import kind_of
 from tuner.templates import Configuration
 
 OK = "ok"
@@ -203,9 +204,9 @@ class StudyKey:
 
         A study of a user's own templates begins with them: ``mine@sp18/conv2 cpu B50 fp32 9c11d2``.
         """
-        batch = self.shape[0]
+        rows = f"{kind_of(self.kind).ROWS}{self.shape[0]}"
         own = "+".join(name for name, path in self.sources if path)
-        return f"{own}{'@' if own else ''}{self.layer} {self.device_kind} B{batch} {self.precision} {self.digest[:6]}"
+        return f"{own}{'@' if own else ''}{self.layer} {self.device_kind} {rows} {self.precision} {self.digest[:6]}"
 
     @property
     def digest(self) -> str:

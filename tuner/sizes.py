@@ -43,6 +43,10 @@ class Sizes:
         self.p = p
         self.layer = layer
 
+
+class ConvSizes(Sizes):
+    """Sizes of a convolution's configuration, with those that follow from the layer alone."""
+
     @size
     def h_out(self) -> Any:
         """rows of y"""

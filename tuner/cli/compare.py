@@ -67,15 +67,15 @@ def _of_layer(given: dict[str, Any]) -> CompareOptions:
     """Compare the newest winner of a layer, at its own batch and precision but for those that are given."""
     from tuner.comparing import CompareOptions
     from tuner.comparing.finding import Wanted, study_of_layer
-    from tuner.layers import find_layer, says_batch
+    from tuner.problems.finding import find_problem, says_rows
     from tuner.tuning.asking import asked_device, asked_layer, asked_precision
 
     device, precision = asked_device(given["device"]), asked_precision(given["precision"])
-    named = find_layer(given["study"], given["batch"])
+    named = find_problem(given["study"], given["batch"])
     wanted = Wanted(
         layer=named,
         device=device,
-        has_batch=given["batch"] is not None or says_batch(given["study"]),
+        has_batch=given["batch"] is not None or says_rows(given["study"]),
         precision=precision if _is_given("precision") else None,
     )
     handle = study_of_layer(given["study"], given["storage"], wanted)

@@ -71,12 +71,17 @@ def layer(command: Function) -> Function:
     """
 
     @wraps(command)
-    def told(words: tuple[str, ...], by_layer: str | None, **given: Any) -> Any:
-        return command(layer=_one(_command(), words, (by_layer,), required=True, kind="layer"), **given)
+    def told(words: tuple[str, ...], by_layer: str | None, problem: str | None, sizes: str | None, **given: Any) -> Any:
+        if sizes is not None and problem is None:
+            raise UsageError(f"{_command()}: --sizes {sizes} of what? Give --problem too, such as --problem gemm")
+        by_kind = None if problem is None else f"{problem}:{sizes or ''}"
+        return command(layer=_one(_command(), words, (by_layer, by_kind), required=True, kind="layer"), **given)
 
     option = click.option("--layer", "by_layer", metavar="NAME|SIZES", help="The layer, as an option.")
+    of_kind = click.option("--problem", metavar="KIND", help="Another problem than a layer: gemm; with --sizes.")
+    its_sizes = click.option("--sizes", metavar="SIZES", help="Its sizes: M=512,N=512,K=512.")
     argument = click.argument("words", nargs=-1, metavar="LAYER", shell_complete=layers_and_studies)
-    return argument(option(told))
+    return argument(option(of_kind(its_sizes(told))))
 
 
 def found(store: Store, text: str) -> StudyHandle:

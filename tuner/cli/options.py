@@ -75,11 +75,11 @@ only = click.option(
 )
 
 
-def chosen_templates(names: tuple[str, ...]) -> tuple[KernelTemplate, ...]:
-    """Return the named templates, built-in or by path; all built-in ones for no names."""
-    from tuner.loading import builtin_templates, load_template
+def chosen_templates(names: tuple[str, ...], kind: str | None = None) -> tuple[KernelTemplate, ...]:
+    """Return the named templates, built-in or by path; all built-in ones for none, or a kind's."""
+    from tuner.loading import builtin_templates, every_template, load_template
 
-    known = builtin_templates()
+    known = builtin_templates(kind) if kind else every_template()
     if not names:
         return tuple(known.values())
     return tuple(load_template(Path(name)) if _is_path(name) else _known(name, known) for name in names)

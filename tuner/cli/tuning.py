@@ -164,9 +164,15 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
 
     given = _of_study(given)
     sampler = asked_sampler(given["sampler"])
-    templates = options.chosen_templates(given["templates"])
     device = asked_device(given["device"])
     layer = asked_layer(given["layer"], given["batch"], device)
+    templates = options.chosen_templates(given["templates"], layer.kind)
+    for template in templates:
+        if template.problem != layer.kind:
+            raise UsageError(
+                f"template {template.name} computes a {template.problem}, {layer.name} is a {layer.kind}; give a "
+                f"--template for it, or none"
+            )
     unbounded = given["trials"] is None and given["seconds"] is None
     extra = {name: given[name] for name in ("trial_timeout", "compile_timeout", "data", "trials", "stop_at")}
     if given["jobs"] is not None:

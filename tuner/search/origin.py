@@ -10,7 +10,7 @@ from itertools import takewhile
 import numpy as np
 
 from tuner.layers import ConvLayer, described_layer
-from tuner.loading import builtin_templates
+from tuner.loading import every_template
 from tuner.search.arrays import Floats, Rows
 from tuner.search.candidates import ABSENT, Axis, Candidates, Choice
 from tuner.search.figures import Figures, logarithms
@@ -46,7 +46,7 @@ def with_origins(recorded: Candidates, layer: ConvLayer | None) -> Candidates:
 
 @cache
 def _ours() -> dict[str, KernelTemplate]:
-    return builtin_templates()
+    return every_template()
 
 
 def _rows_of(template: KernelTemplate, axes: Sequence[Axis], choices: Rows) -> Rows | None:

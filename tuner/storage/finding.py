@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tuner.errors import UsageError
-from tuner.layers import DEFAULT_NETWORK, find_layer, full_name, says_batch
+from tuner.layers import DEFAULT_NETWORK, full_name
 from tuner.nearest import alternatives, listed
+from tuner.problems.finding import find_problem, says_rows
 from tuner.storage.models import StudyRow
 from tuner.storage.rows import shape_of
 
@@ -122,8 +123,8 @@ def _is_of(row: StudyRow, text: str) -> bool:
             return False
     if "=" not in text:
         return row.problem.casefold() in (text.casefold(), full_name(text))
-    layer = find_layer(text)
-    return row.problem == layer.name and (not says_batch(text) or shape_of(row)[0] == layer.B)
+    problem = find_problem(text)
+    return row.problem == problem.name and (not says_rows(text) or shape_of(row)[0] == problem.rows)
 
 
 def _names(rows: Sequence[StudyRow]) -> list[str]:

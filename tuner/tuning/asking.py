@@ -8,14 +8,14 @@ from typing import cast, get_args
 
 from tuner.devices import check_name, resolve
 from tuner.errors import UsageError
-from tuner.layers import ConvLayer, find_layer, says_batch
 from tuner.nearest import alternatives
 from tuner.problems.accuracy import Precision
+from tuner.problems.finding import find_problem, says_rows
+from tuner.problems.problem import Problem
 from tuner.search.samplers.factory import SAMPLERS
-from tuner.tuning.options import default_batch
 
 
-def asked_layer(layer: str | ConvLayer, batch: int | None, device: str) -> ConvLayer:
+def asked_layer(layer: str | Problem, batch: int | None, device: str) -> Problem:
     """Return the layer with its batch: the one given, else the one its sizes say, else what suits the device.
 
     Args:
@@ -24,10 +24,10 @@ def asked_layer(layer: str | ConvLayer, batch: int | None, device: str) -> ConvL
     Raises:
         UsageError: No such layer, or a size is out of range.
     """
-    if isinstance(layer, ConvLayer):
-        return layer if batch is None else layer.with_batch(batch)
-    found = find_layer(layer, batch)
-    return found if batch is not None or says_batch(layer) else found.with_batch(default_batch(found, device))
+    if isinstance(layer, Problem):
+        return layer if batch is None else layer.with_rows(batch)
+    found = find_problem(layer, batch)
+    return found if batch is not None or says_rows(layer) else found.with_rows(found.default_rows(device))
 
 
 def asked_device(name: str) -> str:

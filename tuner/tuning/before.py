@@ -27,15 +27,15 @@ def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
         if template.home and dialect in template.dialects:
             check_source(template, dialect)
     layer = options.layer
-    if layer.most_rows >= layer.B:
+    if layer.most_rows >= layer.rows:
         return options.templates
     wide = tuple(template for template in options.templates if template.wide_indices)
     if not wide:
-        larger, size = max(("x", layer.x_size), ("y", layer.y_size), key=lambda each: each[1])
-        less = f"--batch {layer.most_rows} or less" if layer.most_rows else "smaller sizes"
+        larger, size = max(((each.name, each.size) for each in layer.tensors), key=lambda each: each[1])
+        less = f"{layer.ROWS_OPTION} {layer.most_rows} or less" if layer.most_rows else "smaller sizes"
         raise UsageError(
-            f"layer {layer.name}: {larger} has {size:,} elements, an int counts to 2,147,483,647; give {less}, or a "
-            "template that says wide_indices=True"
+            f"{layer.noun} {layer.name}: {larger} has {size:,} elements, an int counts to 2,147,483,647; "
+            f"give {less}, or a template that says wide_indices=True"
         )
     return wide
 
@@ -49,10 +49,10 @@ def check_some_left(space: Space, options: RunOptions) -> list[str]:
     if not len(space):
         reasons = "; ".join(f"{name}: {why}" for name, why in space.left_out)
         raise UsageError(
-            f"layer {options.layer.name}: no valid configuration on {options.device} ({reasons}); give another "
-            "--template or --device"
+            f"{options.layer.noun} {options.layer.name}: no valid configuration on {options.device} "
+            f"({reasons}); give another --template or --device"
         )
-    every = {template.name for template in options.templates} == set(builtin_names())
+    every = {template.name for template in options.templates} == set(builtin_names(options.layer.kind))
     here = space.parts[0].limits.dialect
     foreign = {template.name for template in options.templates if here not in template.dialects} if every else set()
     return [

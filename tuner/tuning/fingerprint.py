@@ -55,7 +55,7 @@ def study_key(space: Space, spec: BenchSpec, facts: BenchFacts, heuristics: bool
 
 def _files(space: Space) -> tuple[tuple[str, str], ...]:
     """Return each template's name and a user's own file; nothing for all built-in ones, which nobody chose."""
-    named, built_in = [part.template for part in space.parts], set(builtin_names())
+    named, built_in = [part.template for part in space.parts], set(builtin_names(space.layer.kind))
     given = {each.name for each in named} | {name for name, _ in space.left_out}
     if given == built_in and not any(each.home for each in named):
         return ()

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tuner.errors import UsageError
-from tuner.layers import FULL_BATCH, ConvLayer
 from tuner.problems.accuracy import Precision
+from tuner.problems.problem import Problem
 from tuner.protocol import BenchSpec, Protocol
 from tuner.restriction import Restriction
 from tuner.templates import KernelTemplate
 
-CPU_SECONDS = 0.05  # a launch on the CPU should stay near this
-CPU_PLAIN_FLOPS = 3.4e9  # what a naive kernel reaches on two cores
 DEFAULT_SECONDS = 90.0
 AUTO, OFF = "auto", "off"
 MOST_JOBS = 8 * (os.cpu_count() or 1)  # they all start at once, each with a Python
@@ -38,7 +36,7 @@ class RunOptions:
         trial_timeout, compile_timeout: Seconds; None for the rules' own.
     """
 
-    layer: ConvLayer
+    layer: Problem
     device: str
     templates: tuple[KernelTemplate, ...]
     storage: str
@@ -84,12 +82,3 @@ class RunOptions:
         return BenchSpec(
             device=self.device, layer=self.layer, precision=self.precision, data=self.data, protocol=protocol
         )
-
-
-def default_batch(layer: ConvLayer, device: str) -> int:
-    """Return B: the whole test set on a GPU; on the CPU the round number whose naive launch stays near 50 ms."""
-    if device != "cpu":
-        return FULL_BATCH
-    images = CPU_SECONDS * CPU_PLAIN_FLOPS / layer.with_batch(1).flop
-    rounds = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, FULL_BATCH)
-    return max((size for size in rounds if size <= images), default=1)
