@@ -20,7 +20,7 @@ from tuner.tuning import RunOptions, pipeline, session
 from tuner.worker import Worker
 
 ENDINGS = pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-GO_ON = "interrupted: everything finished is in the store, run the same command to go on"
+GO_ON = "interrupted: finished trials are stored; run the same command to continue"
 
 
 class Pressed(InstantWorker):
