@@ -57,9 +57,7 @@ def test_older_store_had_heuristics(tmp_path: Path) -> None:
 def test_what_they_leave_out_is_counted_in_a_line() -> None:
     taste = Heuristic("wide", lambda p, layer, limits: p.TILE_WIDTH >= 16, "narrow tiles are slow")
     space = enumerate_space([replace(TOY, heuristics=(taste,))], LAYER, CPU_LIMITS)
-    assert left_out_by_heuristics(space) == [
-        "heuristics leave out combinations that would run (toy 1); see tune templates"
-    ]
+    assert left_out_by_heuristics(space) == ["heuristics leave out what would run (toy 1); see tune templates"]
     assert left_out_by_heuristics(enumerate_space([TOY], LAYER, CPU_LIMITS)) == []
 
 

@@ -39,7 +39,7 @@ needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc is not in
         ("// conv_forward\n", "its source is empty"),
         ("int x;\n", "its source has no kernel"),
         (SOURCE.replace("conv_forward", "my_conv"), "mine.cu:2: there is no kernel conv_forward, but my_conv"),
-        (SOURCE.replace("int B, ", ""), "mine.cu:2: conv_forward takes 8 arguments; it is launched with nine"),
+        (SOURCE.replace("int B, ", ""), "mine.cu:2: conv_forward takes 8 arguments; it is launched with 9"),
         (SOURCE.replace("int B,", "long B,"), "takes 'long B' for B; it is launched with an int"),
         (SOURCE.replace("float *y", "double *y"), "takes 'GLOBAL double *y' for y; it is launched with a pointer to"),
         (PLAIN, "mine.cu:2: a CPU runs OpenCL C, and pointers need GLOBAL before them: GLOBAL const float *x"),

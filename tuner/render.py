@@ -90,11 +90,16 @@ def block_defines(launch: Launch) -> str:
 def size_lines(sizes: Mapping[str, tuple[int, str]], dialect: Dialect) -> str:
     """Return a line for each size: a constant of C++, or in OpenCL C, which has none at file scope, a macro."""
     lines = []
+    quiet = bool(sizes) and dialect == CUDA  # a configuration may leave some unused
+    if quiet:
+        lines += ["#pragma nv_diagnostic push\n", "#pragma nv_diag_suppress 177\n"]
     for name, (number, comment) in sizes.items():
         text = str(number).lower() if dialect == CUDA else str(int(number))
         kind = "bool" if isinstance(number, bool) else "int"
         line = f"constexpr {kind} {name} = {text};" if dialect == CUDA else f"#define {name} {text}"
         lines.append(f"{line}{f'  // {comment}' if comment else ''}\n")
+    if quiet:
+        lines.append("#pragma nv_diagnostic pop\n")
     return "".join(lines)
 
 

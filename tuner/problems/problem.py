@@ -180,10 +180,8 @@ class Problem(ABC):
 
     @property
     def most_rows(self) -> int:
-        """The most rows with which an ``int`` can index every tensor; 0 if not even one row can be."""
-        with_rows = [tensor.size // self.rows for tensor in self.tensors if tensor.rows]
-        fixed = [tensor.size for tensor in self.tensors if not tensor.rows]
-        return 0 if any(size > INT_MAX for size in fixed) else INT_MAX // max(with_rows)
+        """The most rows with which an ``int`` can index the tensors that grow with them; 0 if not even one can be."""
+        return INT_MAX // max(tensor.size // self.rows for tensor in self.tensors if tensor.rows)
 
     @property
     def flop(self) -> int:

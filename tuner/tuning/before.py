@@ -31,7 +31,7 @@ def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
         return options.templates
     wide = tuple(template for template in options.templates if template.wide_indices)
     if not wide:
-        larger, size = max(((each.name, each.size) for each in layer.tensors), key=lambda each: each[1])
+        larger, size = max(((each.name, each.size) for each in layer.tensors if each.rows), key=lambda each: each[1])
         less = f"{layer.ROWS_OPTION} {layer.most_rows} or less" if layer.most_rows else "smaller sizes"
         raise UsageError(
             f"{layer.noun} {layer.name}: {larger} has {size:,} elements, an int counts to 2,147,483,647; "
@@ -79,7 +79,7 @@ def left_out_by_heuristics(space: Space) -> list[str]:
     """Return a line that counts what heuristics left out, if they did."""
     names = {part.template.name: part.left_out for part in space.parts if part.left_out}
     told = ", ".join(f"{name} {count:,}" for name, count in names.items())
-    return [f"heuristics leave out combinations that would run ({told}); see tune templates"] if names else []
+    return [f"heuristics leave out what would run ({told}); see tune templates"] if names else []
 
 
 def try_python(part: TemplateSpace) -> list[str]:
