@@ -122,7 +122,8 @@ def test_run_on_a_terminal_breaks_lines_at_words(tmp_path, columns):
 
 def test_no_color_is_respected(tmp_path):
     status, written = on_terminal([*TUNE, "show", "conv2"], 80, tmp_path, NO_COLOR="1")
-    assert (status, written.startswith("tune: ")) == (2, True)
+    assert (status, written.startswith("tune: "), written.count("tune: ")) == (2, True, 1)
+    assert all(len(line) <= 80 for line in written.splitlines())
     assert "\x1b[3" not in written
     status, written = on_terminal([*TUNE, "show", "conv2"], 80, tmp_path)
     assert written.startswith("\x1b[31mtune: ")

@@ -221,9 +221,6 @@ class Bench:
         if self._flush is not None and not protocol.warm_l2:
             self.run("fill_words", self._flush_words, self._flush, np.uint64(self._flush_words), np.uint32(0))
 
-    def _number(self, buffer: Buffer, position: int) -> float:
-        return float(self.device.download(buffer, np.float32, 1, offset=FLOAT_BYTES * position)[0])
-
 
 def _words(guarded: Guarded, begin: int, end: int, key: int) -> tuple[np.generic, ...]:
     return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.spared)

@@ -163,11 +163,6 @@ class Problem(ABC):
         return replace(self, **changed)  # type: ignore[type-var]
 
     @property
-    def same_but_rows(self) -> tuple[int, ...]:
-        """What two problems share that differ in rows (and names) alone."""
-        return tuple(number for size, number in self.sizes.items() if size != self.ROWS)
-
-    @property
     def inputs(self) -> tuple[Tensor, ...]:
         return tuple(tensor for tensor in self.tensors if not tensor.output)
 
