@@ -13,24 +13,34 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tuner.moved import install
+
 if TYPE_CHECKING:
     from tuner.api import tune
     from tuner.errors import TunerError, UsageError
-    from tuner.layers import LAYERS, ConvLayer, find_layer
-    from tuner.loading import builtin_templates, load_template
+    from tuner.kernels.loading import builtin_templates, load_template
+    from tuner.kernels.template import (
+        Baseline,
+        Configuration,
+        Constraint,
+        KernelTemplate,
+        Launch,
+        Parameter,
+        read_source,
+    )
+    from tuner.problems.conv.layers import LAYERS, ConvLayer, find_layer
     from tuner.results import Measurement, Result
     from tuner.storage import Store
-    from tuner.templates import Baseline, Configuration, Constraint, KernelTemplate, Launch, Parameter, read_source
     from tuner.tuning import Observer, Progress, Report, RunOptions, Standing
 
 _HOMES = {
     "tuner.api": ("tune",),
     "tuner.errors": ("TunerError", "UsageError"),
-    "tuner.layers": ("LAYERS", "ConvLayer", "find_layer"),
-    "tuner.loading": ("builtin_templates", "load_template"),
+    "tuner.problems.conv.layers": ("LAYERS", "ConvLayer", "find_layer"),
+    "tuner.kernels.loading": ("builtin_templates", "load_template"),
     "tuner.results": ("Measurement", "Result"),
     "tuner.storage": ("Store",),
-    "tuner.templates": (
+    "tuner.kernels.template": (
         "Baseline",
         "Configuration",
         "Constraint",
@@ -42,6 +52,8 @@ _HOMES = {
     "tuner.tuning": ("Observer", "Progress", "Report", "RunOptions", "Standing"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+install()
 
 __all__ = [
     "LAYERS",

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tuner.bench.protocol import Protocol
 from tuner.errors import UsageError
-from tuner.layers import ConvLayer
-from tuner.loading import builtin_templates, load_template
-from tuner.nearest import alternatives
-from tuner.protocol import Protocol
-from tuner.restriction import Restriction
+from tuner.kernels.loading import builtin_templates, load_template
+from tuner.kernels.subspace import Restriction
+from tuner.kernels.template import KernelTemplate
+from tuner.problems.conv.layers import ConvLayer
 from tuner.storage.location import default_url
-from tuner.storage.rows import choices_of_templates
-from tuner.templates import KernelTemplate
+from tuner.storage.mapping import choices_of_templates
+from tuner.suggestions import alternatives
 from tuner.tuning import Observer, Report, RunOptions
-from tuner.tuning.asking import as_path, as_words, asked_device, asked_layer, asked_precision, asked_sampler
 from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF
+from tuner.tuning.request import as_path, as_words, asked_device, asked_layer, asked_precision, asked_sampler
 from tuner.tuning.session import tune as run_study
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tuner.cache import CompileCache
+from tuner.devices.cache import CompileCache
 from tuner.errors import TunerError
 
 PACKAGES = ("numpy", "optuna", "optuna-dashboard", "sqlalchemy", "pyopencl", "pebble")
@@ -107,7 +107,7 @@ def _nvcc() -> Finding:
 
 
 def _data() -> Finding:
-    from tuner.dataset import load_test_split
+    from tuner.problems.conv.dataset import load_test_split
 
     return _guarded("Fashion-MNIST", lambda: f"{len(load_test_split()):,} test images, SHA-256 as expected")
 

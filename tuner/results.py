@@ -6,8 +6,8 @@ import hashlib
 import statistics
 from dataclasses import dataclass, field
 
+from tuner.kernels.template import Configuration
 from tuner.problems.registry import kind_of
-from tuner.templates import Configuration
 
 OK = "ok"
 

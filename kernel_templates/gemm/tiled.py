@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.arithmetic import pick, up
-from tuner.problems.gemm import Gemm
-from tuner.sizes import Sizes, size
-from tuner.templates import (
+from tuner.kernels.arithmetic import pick, up
+from tuner.kernels.sizes import Sizes, size
+from tuner.kernels.template import (
     Baseline,
     Constraint,
     DeviceLimits,
@@ -17,6 +16,7 @@ from tuner.templates import (
     Parameter,
     read_source,
 )
+from tuner.problems.gemm import Gemm
 
 MAX_GRID = 65_535
 MAX_SUMS = 64

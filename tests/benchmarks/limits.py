@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
+TESTS = HERE.parent
+SHARED = [str(TESTS / each) for each in ("support", "devices", "kernels", "search")]
+sys.path[:0] = [str(TESTS.parent), str(TESTS), *SHARED]
 
 HELP = [sys.executable, "-c", "from tuner.cli import main; main()", "--help"]
 
@@ -50,17 +52,18 @@ def a_million_configurations() -> tuple[str, float, float]:
     """Seconds of the processor for a million, scaled from the largest space there is."""
     from dataclasses import replace
 
-    from benchmark_spaces import enumerate_measured
-    from test_spaces import CUDA_LIMITS, TEMPLATES
+    from spaces import enumerate_measured
+    from templates import CUDA_LIMITS
+    from test_spaces import TEMPLATES
 
-    from tuner.layers import LAYERS
+    from tuner.problems.conv.layers import LAYERS
 
     found = enumerate_measured(TEMPLATES, LAYERS["fa17/conv1"], replace(CUDA_LIMITS, precision="bf16"))
     return "a million configurations enumerated", found.seconds * 1e6 / found.size, 5.0
 
 
 def proposals() -> Iterator[tuple[str, float, float]]:
-    from test_samplers import resumed
+    from toy_candidates import resumed
 
     for sizes, told in (((10,) * 6, 30), ((6, 6, 6, 6, 4, 4), 10_000)):
         what = f"{told:,} results of {math.prod(sizes):,} configurations"
@@ -94,10 +97,10 @@ def on_a_gpu() -> Iterator[tuple[str, float, float]]:
 def _check_of_a_large_output() -> tuple[str, float, float]:
     from test_gpu import LAYER
 
-    from tuner.bench import Bench
+    from tuner.bench.bench import Bench
+    from tuner.bench.inputs import own_inputs
+    from tuner.bench.protocol import BenchSpec
     from tuner.devices import open_device
-    from tuner.inputs import own_inputs
-    from tuner.protocol import BenchSpec
 
     device = open_device("cuda:0")
     try:
@@ -118,8 +121,8 @@ def _check_of_a_large_output() -> tuple[str, float, float]:
 def _fresh_worker() -> tuple[str, float, float]:
     from test_gpu import LAYER
 
-    from tuner.protocol import BenchSpec
-    from tuner.worker import Worker
+    from tuner.bench.protocol import BenchSpec
+    from tuner.bench.worker import Worker
 
     with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
         worker.health()

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import click
 
-from tuner.cli import catalogue, compare, completion, inspect, managing, results, spaces, tuning
+from tuner.cli import catalogue, compare, completion, inspect, managing, results, run, spaces
 from tuner.cli.failing import NO_FOLDER, cannot_be_written, debugged, is_folder_gone, line_of, output_is_gone, silence
 from tuner.cli.folding import folded, is_terminal, width
 from tuner.cli.pipes import outlet
@@ -30,7 +30,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0].lower()
         if name not in self.commands and not name.startswith("-"):
-            from tuner.nearest import alternatives
+            from tuner.suggestions import alternatives
 
             raise UsageError(f"command '{args[0]}' is unknown; {alternatives(name, list(self.commands))}")
         return super().resolve_command(context, [name, *args[1:]])
@@ -71,7 +71,7 @@ def help_command(context: click.Context, command: str | None) -> None:
 
 
 for _command in (
-    *tuning.COMMANDS,
+    *run.COMMANDS,
     *results.COMMANDS,
     *managing.COMMANDS,
     *compare.COMMANDS,

@@ -15,7 +15,7 @@ from tuner.cli.folding import echo
 def layers(as_json: bool) -> None:
     """List the layers, with what they compute and the fewest bytes they move at B=10,000."""
     from tuner.cli.text import print_json, table
-    from tuner.layers import LAYERS
+    from tuner.problems.conv.layers import LAYERS
 
     if as_json:
         sizes = ("B", "C", "H", "W", "M", "K", "H_out", "W_out", "flop", "least_bytes")

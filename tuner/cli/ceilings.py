@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.cli.folding import echo
 
 if TYPE_CHECKING:
-    from tuner.protocol import BenchSpec
+    from tuner.bench.protocol import BenchSpec
     from tuner.results import Environment
 
 SAMPLE_LAYER = "sp18/conv1"  # any layer opens the bench
@@ -20,11 +20,11 @@ def show_ceilings(device: str, again: bool, as_json: bool) -> None:
         UsageError: There is no such device.
         DeviceError: It cannot be measured.
     """
+    from tuner.bench.protocol import BenchSpec
+    from tuner.bench.worker import Worker
     from tuner.cli.text import print_json, rate
     from tuner.devices import check_name, resolve
-    from tuner.layers import find_layer
-    from tuner.protocol import BenchSpec
-    from tuner.worker import Worker
+    from tuner.problems.conv.layers import find_layer
 
     spec = BenchSpec(device=resolve(check_name(device)), layer=find_layer(SAMPLE_LAYER, 1))
     with Worker(spec) as worker:
@@ -44,8 +44,8 @@ def show_ceilings(device: str, again: bool, as_json: bool) -> None:
 
 
 def _again(spec: BenchSpec) -> Environment:
-    from tuner.ceilings import with_ceilings
-    from tuner.workshop import prepared
+    from tuner.bench.ceilings import with_ceilings
+    from tuner.bench.worker_process import prepared
 
     shop = prepared(spec)
     return with_ceilings(shop.bench, shop.device.environment, again=True)

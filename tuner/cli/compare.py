@@ -12,8 +12,8 @@ from tuner.cli.folding import echo, width
 from tuner.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from tuner.charts import Bar
-    from tuner.comparing import CompareOptions, Comparison, Row
+    from tuner.compare import CompareOptions, Comparison, Row
+    from tuner.report.charts import Bar
 
 EXPLAINED = (
     "error: the largest of all elements, over the output's range; within: of its precision's tolerance. cuDNN's x and "
@@ -42,7 +42,7 @@ def compare(**given: Any) -> None:
     """
     from tuner.cli.compare_json import comparison_json
     from tuner.cli.text import print_json
-    from tuner.comparing import compare as run_comparison
+    from tuner.compare import compare as run_comparison
 
     plot = given["plot"]
     if plot is not None:
@@ -58,17 +58,17 @@ def compare(**given: Any) -> None:
 
 
 def _asked(given: dict[str, Any]) -> CompareOptions:
-    from tuner.layers import is_layer
+    from tuner.problems.conv.layers import is_layer
 
     return _of_layer(given) if is_layer(given["study"]) else _of_study(given)
 
 
 def _of_layer(given: dict[str, Any]) -> CompareOptions:
     """Compare the newest winner of a layer, at its own batch and precision but for those that are given."""
-    from tuner.comparing import CompareOptions
-    from tuner.comparing.finding import Wanted, study_of_layer
-    from tuner.problems.finding import find_problem, says_rows
-    from tuner.tuning.asking import asked_device, asked_layer, asked_precision
+    from tuner.compare import CompareOptions
+    from tuner.compare.contenders import Wanted, study_of_layer
+    from tuner.problems.lookup import find_problem, says_rows
+    from tuner.tuning.request import asked_device, asked_layer, asked_precision
 
     device, precision = asked_device(given["device"]), asked_precision(given["precision"])
     named = find_problem(given["study"], given["batch"])
@@ -89,10 +89,10 @@ def _of_layer(given: dict[str, Any]) -> CompareOptions:
 
 def _of_study(given: dict[str, Any]) -> CompareOptions:
     """Compare a study's winner, or that of its layer at another batch or precision, where it was measured."""
-    from tuner.comparing import CompareOptions
-    from tuner.comparing.finding import study_named
+    from tuner.compare import CompareOptions
+    from tuner.compare.contenders import study_named
     from tuner.devices import check_name, resolve
-    from tuner.tuning.asking import asked_precision
+    from tuner.tuning.request import asked_precision
 
     device = check_name(given["device"])
     handle = study_named(given["study"], given["storage"])
@@ -124,8 +124,8 @@ def _rest(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(done: Comparison) -> None:
-    from tuner.charts import bar_lines
     from tuner.cli.text import echo_wrapped, table
+    from tuner.report.charts import bar_lines
 
     machine = done.environment
     echo(f"{done.layer.name}: {done.layer.describe()}")
@@ -163,8 +163,8 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _bars(done: Comparison) -> list[Bar]:
-    from tuner.charts import Bar
     from tuner.cli.text import milliseconds
+    from tuner.report.charts import Bar
 
     bars = [
         Bar(label=f"roofline ({each.wall})", value=each.seconds, text=f"{milliseconds(each.seconds)} ms", kind="floor")
@@ -194,8 +194,8 @@ def _check_plot(path: Path) -> None:
 
 
 def _write_plot(path: Path, done: Comparison) -> None:
-    from tuner.charts import bar_svg, write_png
     from tuner.files import write_whole
+    from tuner.report.charts import bar_svg, write_png
 
     title = f"{done.layer.name}, {done.layer.ROWS}={done.layer.rows:,}: milliseconds, median and 95% interval"
     subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.comparing import Comparison, Row
+from tuner.compare import Comparison, Row
 
 
 def comparison_json(done: Comparison) -> dict[str, Any]:

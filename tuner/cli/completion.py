@@ -28,7 +28,7 @@ def completion(shell: str | None) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from tuner.nearest import alternatives
+    from tuner.suggestions import alternatives
 
     wanted = (shell or Path(os.environ.get("SHELL", "bash")).name).lower()
     kind = get_completion_class(wanted) if wanted in SHELLS else None
@@ -40,7 +40,7 @@ def completion(shell: str | None) -> None:
 
 def layers_and_studies(context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
     """Return the names that begin like this: layers, and the studies of the store if it is a file."""
-    from tuner.layers import DEFAULT_NETWORK, LAYERS
+    from tuner.problems.conv.layers import DEFAULT_NETWORK, LAYERS
 
     short = [name.removeprefix(f"{DEFAULT_NETWORK}/") for name in LAYERS if name.startswith(DEFAULT_NETWORK)]
     names = [*short, *LAYERS, *_studies(context.params.get("storage"))]

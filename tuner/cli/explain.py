@@ -7,7 +7,7 @@ from typing import Any
 from tuner.cli.folding import echo, width
 from tuner.cli.text import table, times
 from tuner.errors import UsageError
-from tuner.explain import Explanation, Influence, explain, scatter
+from tuner.report.explain import Explanation, Influence, explain, scatter
 from tuner.storage import Store
 
 COLUMNS = ("parameter", "importance", "fastest", "else", "slower")

@@ -12,7 +12,7 @@ import click
 
 from tuner.cli.folding import echo
 from tuner.cli.text import coloured, echo_wrapped, plural
-from tuner.diagnostics import excerpt
+from tuner.devices.diagnostics import excerpt
 from tuner.results import Result
 
 MOST = 6  # kinds told; the others are in the store

@@ -55,8 +55,8 @@ def verify(names: tuple[str, ...], study: str | None, data: Path | None, as_json
     With a STUDY: how many images get the class that the FP32 network gives them when the winner computes its layer. A
     network's name, such as sp18, means that network only.
     """
-    from tuner.architectures import ARCHITECTURES
     from tuner.cli.verify import verify_networks, verify_study
+    from tuner.problems.conv.architectures import ARCHITECTURES
 
     if study and study.lower() in ARCHITECTURES:
         verify_networks((study.lower(), *names), data, as_json)
@@ -70,7 +70,7 @@ def verify(names: tuple[str, ...], study: str | None, data: Path | None, as_json
 @click.option("--clear", is_flag=True, help="Delete every compiled binary.")
 def cache(clear: bool) -> None:
     """Show the compile cache, or clear it."""
-    from tuner.cache import CompileCache
+    from tuner.devices.cache import CompileCache
 
     store = CompileCache.default()
     if clear:

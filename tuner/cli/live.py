@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from tuner import stages
 from tuner.cli.folding import echo
 from tuner.cli.text import gigaflops, milliseconds, percent, times
+from tuner.processes import stages
 from tuner.results import Result
 from tuner.tuning.progress import Observer, Progress, tell_doing
 

@@ -19,7 +19,7 @@ from tuner.errors import UsageError
 def rename(study: str, name: str, storage: str) -> None:
     """Give a study another name; its identity stays: the same `tune run` continues it."""
     from tuner.storage import Store
-    from tuner.storage.moving import rename as rename_study
+    from tuner.storage.whole_studies import rename as rename_study
 
     with Store.open(storage, create=False) as store:
         old, new = rename_study(store, study, name)
@@ -33,8 +33,8 @@ def rename(study: str, name: str, storage: str) -> None:
 def delete(study: str, yes: bool, storage: str) -> None:
     """Delete a study with all its trials and samples, after asking; compiled binaries and other studies stay."""
     from tuner.storage import Store
-    from tuner.storage.moving import delete as delete_study
-    from tuner.storage.moving import refuse_in_use
+    from tuner.storage.whole_studies import delete as delete_study
+    from tuner.storage.whole_studies import refuse_in_use
 
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study, sole=True)
@@ -64,7 +64,7 @@ def merge(other: str, storage: str) -> None:
     """
     from tuner.cli.text import echo_wrapped, plural
     from tuner.storage import Store
-    from tuner.storage.moving import merge as merge_store
+    from tuner.storage.whole_studies import merge as merge_store
 
     with Store.open(other, create=False) as given, Store.open(storage) as store:
         taken = merge_store(store, given)

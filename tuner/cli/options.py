@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tuner.errors import UsageError
-from tuner.nearest import alternatives
+from tuner.suggestions import alternatives
 
 if TYPE_CHECKING:
-    from tuner.templates import KernelTemplate
+    from tuner.kernels.template import KernelTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_STORAGE = "sqlite:///studies/tuner.db"
@@ -77,7 +77,7 @@ only = click.option(
 
 def chosen_templates(names: tuple[str, ...], kind: str | None = None) -> tuple[KernelTemplate, ...]:
     """Return the named templates, built-in or by path; all built-in ones for none, or a kind's."""
-    from tuner.loading import builtin_templates, every_template, load_template
+    from tuner.kernels.loading import builtin_templates, every_template, load_template
 
     known = builtin_templates(kind) if kind else every_template()
     if not names:
@@ -90,7 +90,7 @@ def _is_path(name: str) -> bool:
 
 
 def _known(name: str, known: dict[str, KernelTemplate]) -> KernelTemplate:
-    from tuner.loading import load_template
+    from tuner.kernels.loading import load_template
 
     if name not in known:
         if Path(name).with_suffix(".py").is_file():

@@ -7,26 +7,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.bench.drift import change_since
+from tuner.bench.telemetry import describe
+from tuner.bench.worker import Worker
 from tuner.cli import naming
 from tuner.cli.folding import echo
 from tuner.cli.report import resources_line
 from tuner.cli.text import echo_wrapped, milliseconds
-from tuner.conditions import describe
-from tuner.drift import change_since
 from tuner.errors import Rejected, UsageError
-from tuner.exporting import compile_one, spec_of, task_for, template_of
+from tuner.export.export import compile_one, spec_of, task_for, template_of
 from tuner.files import refuse_unwritable, write_whole
-from tuner.render import Rendered, render
+from tuner.kernels.render import Rendered, render
 from tuner.storage import Store
 from tuner.tuning.fingerprint import fingerprint
-from tuner.worker import Worker
 
 if TYPE_CHECKING:
-    from tuner.compiler import Compiled
-    from tuner.protocol import BenchSpec, Verdict
+    from tuner.bench.protocol import BenchSpec, Verdict
+    from tuner.devices.compiler import Compiled
+    from tuner.kernels.template import KernelTemplate
     from tuner.results import Environment, Resources, Result
     from tuner.storage import StudyHandle
-    from tuner.templates import KernelTemplate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from tuner.cli.failures import print_failures
 from tuner.cli.folding import echo, echo_command
 from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
 from tuner.errors import TunerError
-from tuner.exporting import header_name
+from tuner.export.export import header_name
 from tuner.results import Resources, Result
 from tuner.storage import Store
 from tuner.storage.commands import command
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 from tuner.tuning.finals import NOISY, noise_of
-from tuner.tuning.foresight import IDLE, LEAST_WARPS, SPILLS, Foreseen
+from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLS, Foreseen
 
 UNSETTLED = "*: winner; ?: measured as fast, but was not in the finals"
 NOT_SETTLED = "no verified winner yet; run the same command again to continue"

@@ -8,7 +8,7 @@ from typing import Any
 from tuner.cli.failures import failures_json
 from tuner.results import Result
 from tuner.tuning import Progress, Report, RunOptions
-from tuner.tuning.foresight import Foreseen
+from tuner.tuning.resource_filter import Foreseen
 
 
 def report_json(report: Report) -> dict[str, Any]:

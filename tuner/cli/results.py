@@ -13,7 +13,7 @@ from tuner.cli.listing import list_studies
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from tuner.explain import Explanation
+    from tuner.report.explain import Explanation
     from tuner.results import Result
     from tuner.storage import StudyHandle
     from tuner.tuning import Progress
@@ -60,7 +60,7 @@ def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> N
 
 def _explained(handle: StudyHandle, results: list[Result]) -> Explanation | None:
     """Explain a study; None, and said, with too few trials: that is no wrong usage."""
-    from tuner.explain import explain
+    from tuner.report.explain import explain
 
     try:
         return explain(handle.name, results, handle.choices)
@@ -85,10 +85,10 @@ def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Resu
 
 
 def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Result], top: int) -> None:
+    from tuner.bench.telemetry import warnings
     from tuner.cli.report import COLUMNS, floor_line, legend, mark, resources_line, speed
     from tuner.cli.text import echo_wrapped, table
-    from tuner.conditions import warnings
-    from tuner.winners import no_winner
+    from tuner.storage.verified import no_winner
 
     machine = handle.environment
     echo(f"{handle.name}: {progress.layer.describe()}")
@@ -129,8 +129,8 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
 
 
 def _show_conditions(result: Result) -> None:
+    from tuner.bench.telemetry import describe
     from tuner.cli.text import echo_wrapped, milliseconds
-    from tuner.conditions import describe
 
     if result.measurement is None:
         return
@@ -159,8 +159,8 @@ def best(study: str, storage: str, as_json: bool) -> None:
     from tuner.cli.report_json import result_json
     from tuner.cli.text import echo_wrapped, milliseconds, print_json, spread
     from tuner.storage import Store
+    from tuner.storage.verified import verified_best
     from tuner.tuning.progress import stored_progress
-    from tuner.winners import verified_best
 
     with Store.open(storage, create=False) as store:
         handle = naming.found(store, study)
@@ -187,7 +187,7 @@ def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
     Without -o it becomes studies/LAYER_best.h.
     """
     from tuner.cli.text import echo_wrapped, milliseconds
-    from tuner.exporting import export_best
+    from tuner.export.export import export_best
 
     done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]), split=split)
     naming.say_which(done.chosen)
@@ -205,7 +205,7 @@ def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
 @options.storage
 def dashboard(port: int | None, host: str, storage: str) -> None:
     """Serve optuna-dashboard on the store and print its address; Ctrl-C ends it."""
-    from tuner.dashboard import serve
+    from tuner.cli.dashboard_server import serve
 
     serve(storage, host=host, port=port)
 

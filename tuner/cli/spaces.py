@@ -13,7 +13,7 @@ from tuner.cli.folding import echo, width
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tuner.search.scores import Curve, Summary
+    from tuner.recordings.scores import Curve, Summary
 
 
 @click.command(short_help="Search recorded spaces again, and count evaluations.")
@@ -34,11 +34,11 @@ def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile
 
     A SPACE is a .csv or .csv.gz that `tune record` wrote, a Kernel Tuner cache file, or a T4 results file.
     """
-    from tuner.search.curves import check_plot, write_plot
-    from tuner.search.recorded import load_recorded
+    from tuner.recordings.plots import check_plot, write_plot
+    from tuner.recordings.scores import table
+    from tuner.recordings.simulate import Plan, follow
+    from tuner.recordings.space import load_recorded
     from tuner.search.samplers.factory import SAMPLERS
-    from tuner.search.scores import table
-    from tuner.search.simulate import Plan, follow
 
     if plot is not None:
         check_plot(plot)
@@ -68,7 +68,7 @@ def _print_summary(summary: Summary) -> None:
 
 
 def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:
-    from tuner.search.curves import draw
+    from tuner.recordings.plots import draw
 
     for score, runs in zip(summary.scores, curves, strict=True):
         echo(f"\n{score.space}: best so far over optimum, median of the seeds\n{draw(runs, min(60, width() - 20))}")
@@ -81,8 +81,8 @@ def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:
 @options.storage
 def record(study: str, output: Path | None, only: tuple[str, ...], storage: str) -> None:
     """Write a study's trials as a recorded space, for `tune simulate` to replay."""
-    from tuner.recording import check_recording, record_study
-    from tuner.restriction import Restriction
+    from tuner.kernels.subspace import Restriction
+    from tuner.recordings.write import check_recording, record_study
     from tuner.storage import Store
 
     if output is not None:

@@ -8,21 +8,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.architectures import ARCHITECTURES
+from tuner.bench.worker import Worker
 from tuner.cli import naming
 from tuner.cli.folding import echo
 from tuner.cli.text import echo_wrapped, plural, print_json, table
-from tuner.dataset import Dataset, load_test_split
 from tuner.errors import TunerError, UsageError
-from tuner.exporting import compile_one, spec_of, task_for, template_of
-from tuner.networks import COUNTS, Network, accuracy, classify, has_network, load_network
-from tuner.render import render
+from tuner.export.export import compile_one, spec_of, task_for, template_of
+from tuner.kernels.render import render
+from tuner.problems.conv.architectures import ARCHITECTURES
+from tuner.problems.conv.dataset import Dataset, load_test_split
+from tuner.problems.conv.networks import COUNTS, Network, accuracy, classify, has_network, load_network
 from tuner.storage import Store
-from tuner.winners import verified_best
-from tuner.worker import Worker
+from tuner.storage.verified import verified_best
 
 if TYPE_CHECKING:
-    from tuner.templates import KernelTemplate
+    from tuner.kernels.template import KernelTemplate
 
 SAMPLE = 100  # images by which the time of all is told
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import CompileError, TimedOut
+from tuner.kernels.template import DeviceLimits, Launch
 from tuner.problems.registry import arguments_of
 from tuner.results import Environment, Resources, Telemetry
-from tuner.templates import DeviceLimits, Launch
 
 SPIN_SECONDS, LEAST_SLEEP = 0.002, 0.0001
 Buffer = Any

@@ -14,8 +14,8 @@ from tuner.devices.nvcc import OPTIONS, toolkit
 from tuner.devices.nvml import nvml_handle, nvml_telemetry
 from tuner.devices.occupancy import occupancy
 from tuner.errors import Crashed, DeviceError, OutOfResources, UsageError
+from tuner.kernels.template import CUDA, DeviceLimits, Launch
 from tuner.results import Environment, Resources, Telemetry
-from tuner.templates import CUDA, DeviceLimits, Launch
 
 STATIC_SHARED = 48 * 1024
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from tuner.processes import from_outside
+from tuner.processes.pool import from_outside
 
 BIN = Path(__file__).with_name("bin")
 # What clang says before PoCL ends the process: of the script that was killed, or that says so of what it runs.

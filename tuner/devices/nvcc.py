@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-from tuner.diagnostics import readable
+from tuner.devices.diagnostics import readable
 from tuner.errors import CompileError, Killed, UsageError
 
 OPTIONS = ("-O3", "-std=c++17")
@@ -84,7 +84,7 @@ def compile_text(arch: str, text: str) -> bytes:
 
 def short_header() -> list[str]:
     """Return the options that put our few declarations in the place of nvcc's own header."""
-    return ["-D__CUDA_RUNTIME_H__", "-include", str(Path(__file__).parents[1] / "preludes" / "nvcc.h")]
+    return ["-D__CUDA_RUNTIME_H__", "-include", str(Path(__file__).parents[1] / "kernels" / "preludes" / "nvcc.h")]
 
 
 def _run(arch: str, source: str, more: Sequence[str] = ()) -> tuple[bytes, int]:

@@ -14,12 +14,12 @@ import numpy as np
 
 from tuner.devices import pocl
 from tuner.devices.base import Array, Buffer, Kernel, no_entry, other_arguments, wait_until
+from tuner.devices.diagnostics import readable
 from tuner.devices.linker import REMEDY, bring_linker, found_linker
-from tuner.diagnostics import readable
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
-from tuner.render import short_header
+from tuner.kernels.render import short_header
+from tuner.kernels.template import OPENCL, DeviceLimits, Launch
 from tuner.results import Environment, Resources, Telemetry
-from tuner.templates import OPENCL, DeviceLimits, Launch
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
 SHORT_HEADER_FITS = (("Portable Computing Language", "3.0-rc2"),)  # where it gives the same machine code, by test

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.errors import Infeasible
-from tuner.expressions import BATCH, MOST, Expression
+from tuner.kernels.expressions import BATCH, MOST, Expression
+from tuner.kernels.template import Configuration, KernelTemplate, Launch
 from tuner.problems.problem import Problem
-from tuner.templates import Configuration, KernelTemplate, Launch
 
 Rules = tuple[Expression, Expression, Expression]
 

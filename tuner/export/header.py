@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
+from tuner.bench.roofline import operands_of
 from tuner.errors import UsageError
 from tuner.export import cuda, opencl
 from tuner.export.geometry import Geometry, find_geometry
 from tuner.export.kernel import Kernel
+from tuner.kernels.render import render
+from tuner.kernels.template import ANY_MAGNITUDE, CUDA, OPENCL, Choice, Dialect, KernelTemplate
 from tuner.problems.problem import Problem, Tensor
-from tuner.render import render
 from tuner.results import Environment, Measurement, Result
-from tuner.roofline import operands_of
-from tuner.templates import ANY_MAGNITUDE, CUDA, OPENCL, Choice, Dialect, KernelTemplate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.errors import UsageError
-from tuner.nearest import alternatives
 from tuner.problems.problem import Problem
+from tuner.suggestions import alternatives
 
 KINDS = ("conv", "gemm")
 
@@ -18,7 +18,7 @@ def kind_of(name: str) -> type[Problem]:
         UsageError: No such kind; names a near one.
     """
     if name == "conv":
-        from tuner.layers import ConvLayer
+        from tuner.problems.conv.layers import ConvLayer
 
         return ConvLayer
     if name == "gemm":

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tuner.bench.protocol import BenchSpec
 from tuner.errors import TunerError, UsageError
+from tuner.kernels.render import Rendered
+from tuner.processes.scratch import Scratch
 from tuner.profiling.target import describe
-from tuner.protocol import BenchSpec
-from tuner.render import Rendered
-from tuner.scratch import Scratch
 
 MISSING = (
     "replay --profile: ncu is not on the PATH; install NVIDIA Nsight Compute (with the CUDA toolkit, or the package "

@@ -11,10 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tuner.bench.protocol import BenchSpec
+from tuner.kernels.render import Rendered
+from tuner.kernels.template import Launch
 from tuner.problems.registry import problem_of
-from tuner.protocol import BenchSpec
-from tuner.render import Rendered
-from tuner.templates import Launch
 
 LIMIT_SECONDS = 600.0
 
@@ -36,10 +36,10 @@ def describe(spec: BenchSpec, rendered: Rendered) -> str:
 
 def run(path: Path) -> None:
     """Prepare the bench, then launch the kernel once."""
-    from tuner.bench import Bench
-    from tuner.cache import CompileCache
+    from tuner.bench.bench import Bench
+    from tuner.bench.inputs import own_inputs
     from tuner.devices import compile_source, open_device
-    from tuner.inputs import own_inputs
+    from tuner.devices.cache import CompileCache
 
     given = json.loads(path.read_text(encoding="utf-8"))
     data = given["data"] and Path(given["data"])

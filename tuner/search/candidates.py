@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import UsageError
+from tuner.kernels.space import Space
 from tuner.search.arrays import Floats, Indices, Rows
+from tuner.search.derived_features import LEVELS, Figures, logarithms
 from tuner.search.features import Feature, encode, is_word, number_kinds, pairwise, volumes
-from tuner.search.figures import LEVELS, Figures, logarithms
-from tuner.space import Space
 
 Choice = int | float | str
 ABSENT: Final = 255

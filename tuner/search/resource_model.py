@@ -2,7 +2,7 @@
 
 A thread's *demand* is the registers it has and the words that did not fit them (local memory). A Gaussian process on
 its logarithm follows the study's own results, so that it serves any template; warps on a multiprocessor follow from
-the launch alone. ``tests/benchmark_predictor.py`` measures how well.
+the launch alone. ``tests/benchmarks/predictor.py`` measures how well.
 
 Source:
     CUDA C++ Programming Guide, "Compute Capabilities": registers of a thread, threads and blocks of a multiprocessor.
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tuner.devices.occupancy import RESERVED_BYTES, WARP, Multiprocessor, resident_blocks
+from tuner.kernels.template import Configuration, DeviceLimits, Launch
 from tuner.results import Resources
 from tuner.search.arrays import Floats
 from tuner.search.candidates import Candidates
@@ -23,7 +24,6 @@ from tuner.search.gp.kernel import Kernel, Prior
 from tuner.search.gp.likelihood import fit
 from tuner.search.gp.posterior import Posterior
 from tuner.search.gp.threads import one_thread
-from tuner.templates import Configuration, DeviceLimits, Launch
 
 THREAD_REGISTERS = 255  # most registers of a thread
 REGISTER_STEP = 8  # granularity of a thread's registers

@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, insert, select
 
-from tuner.storage.models import ClaimRow, ResultRow, StudyRow, table
+from tuner.kernels.template import Configuration
+from tuner.storage.mapping import configuration_of, configuration_text
 from tuner.storage.processes import Process, may_live, this_process
-from tuner.storage.rows import configuration_of, configuration_text
-from tuner.templates import Configuration
+from tuner.storage.schema import ClaimRow, ResultRow, StudyRow, table
 
 COMPILE = "compile"  # claimed, not yet on the device: if its process dies, it is simply free again
 LAUNCH = "launch"  # on the device: if its process dies, it is a suspect

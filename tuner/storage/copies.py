@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from tuner.errors import StorageError
-from tuner.scratch import Scratch
+from tuner.processes.scratch import Scratch
 
 NAME = "tuner.db"
 

@@ -23,11 +23,11 @@ from sqlalchemy.pool import NullPool
 
 from tuner.errors import StorageError, StoreFull, UsageError
 from tuner.passwords import hidden
-from tuner.scratch import Scratch
+from tuner.processes.scratch import Scratch
 from tuner.storage.copies import NAME, back_up, copied
-from tuner.storage.faults import one_line
 from tuner.storage.location import Location, inspect_file, may_write
-from tuner.storage.models import SCHEMA_VERSION, Base, SchemaRow
+from tuner.storage.schema import SCHEMA_VERSION, Base, SchemaRow
+from tuner.storage.sqlite_errors import one_line
 from tuner.storage.upgrade import PROBLEMS, upgrade
 
 BUSY_SECONDS = 30

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from optuna.storages._rdb import models
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
 
-_SYSTEM = models.StudySystemAttributeModel.__table__
+from tuner.storage import optuna_tables
+
+_SYSTEM = optuna_tables.STUDY_SYSTEM
 _KEY = "tuner:ended"
 
 

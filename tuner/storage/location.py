@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from tuner.errors import StorageError, StoreFull, UsageError
 from tuner.passwords import hidden
-from tuner.storage.faults import one_line, sqlite_fault
+from tuner.storage.sqlite_errors import one_line, sqlite_fault
 
 DEFAULT_FOLDER = Path("studies")
 DEFAULT_URL = "sqlite:///studies/tuner.db"

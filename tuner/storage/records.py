@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from tuner.errors import Crashed
 from tuner.results import OK, Environment, Result
 from tuner.storage.claims import LAUNCH, Claim, held
-from tuner.storage.models import ClaimRow, FailureRow, ResultRow, SampleRow, table
-from tuner.storage.rows import configuration_text, keys_of, result_columns
+from tuner.storage.mapping import configuration_text, keys_of, result_columns
+from tuner.storage.schema import ClaimRow, FailureRow, ResultRow, SampleRow, table
 from tuner.storage.trials import TrialWriter, new_id
 
 INTERRUPTED = "the process that had this configuration on the device died before it could record a result"

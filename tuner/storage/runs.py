@@ -14,9 +14,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 from tuner.errors import TunerError
 from tuner.problems.problem import Problem
 from tuner.storage.location import find_location
-from tuner.storage.models import RunRow, table
+from tuner.storage.mapping import sizes_text
 from tuner.storage.processes import Process, may_live, this_process
-from tuner.storage.rows import sizes_text
+from tuner.storage.schema import RunRow, table
 from tuner.storage.store import Store
 from tuner.storage.study import StudyHandle
 

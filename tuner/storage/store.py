@@ -9,20 +9,19 @@ from types import TracebackType
 from typing import Self
 
 from optuna.storages import RDBStorage
-from optuna.storages._rdb import models as optuna_models
 from optuna.study import StudyDirection
 from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from tuner.errors import StoreFull, StudyMismatch
+from tuner.kernels.template import KernelTemplate
 from tuner.results import Environment, StudyKey
-from tuner.storage import notes
+from tuner.storage import dashboard_note, optuna_tables
 from tuner.storage.claims import Claim, claim_of, select_claims
 from tuner.storage.database import Database, open_copy, open_database
-from tuner.storage.finding import pick_study
 from tuner.storage.location import DEFAULT_URL, find_location
-from tuner.storage.models import EnvironmentRow, StudyRow
-from tuner.storage.rows import (
+from tuner.storage.lookup import pick_study
+from tuner.storage.mapping import (
     choices_of_row,
     choices_of_templates,
     environment_digest,
@@ -32,10 +31,10 @@ from tuner.storage.rows import (
     sources_text,
     study_row,
 )
+from tuner.storage.schema import EnvironmentRow, StudyRow
 from tuner.storage.study import StudyHandle
 from tuner.storage.summaries import StudySummary, summary_of, tallies_of
 from tuner.storage.winner import winners
-from tuner.templates import KernelTemplate
 
 _METRIC_NAMES = "study:metric_names"  # where Optuna keeps the names of a study's values
 
@@ -106,15 +105,17 @@ class Store:
             row = _row_of(session, key)
             if row is None:
                 row = create_study(session, study_row(key, choices), environment_id)
-                notes.write_note(
-                    connection, row.optuna_id, notes.explain(key, environment, {}, None, self.database.location)
+                dashboard_note.write_note(
+                    connection,
+                    row.optuna_id,
+                    dashboard_note.explain(key, environment, {}, None, self.database.location),
                 )
             elif row.digest != key.digest or choices_of_row(row) != choices:
                 raise StudyMismatch(f"study '{key.name}' in {self} has other parameters; give another --storage")
             row.environment_id = environment_id
             row.sources = sources_text(key)  # a template's file may have been moved
             session.flush()
-            notes.write_facts(connection, row.optuna_id, key, environment)
+            dashboard_note.write_facts(connection, row.optuna_id, key, environment)
             return self._handle(row, environment)
 
     def find_study(
@@ -178,7 +179,7 @@ class Store:
 
     def drop_orphans(self) -> None:
         """Forget studies whose Optuna study was deleted by a program that does not know of ours."""
-        study = optuna_models.StudyModel.__table__
+        study = optuna_tables.STUDY
         with self.database.reading() as session:
             orphans = (
                 select(StudyRow.id)
@@ -215,17 +216,15 @@ def create_study(session: Session, row: StudyRow, environment_id: int) -> StudyR
     Raises:
         StudyMismatch: Another program has a study of this name here.
     """
-    study = optuna_models.StudyModel.__table__
+    study = optuna_tables.STUDY
     if session.scalar(select(study.c.study_id).where(study.c.study_name == row.name)):
         raise StudyMismatch(f"study '{row.name}' was made by another program in this file; give another --storage")
     row.optuna_id = session.scalar(insert(study).values(study_name=row.name).returning(study.c.study_id))
     session.execute(
-        insert(optuna_models.StudyDirectionModel.__table__).values(
-            study_id=row.optuna_id, objective=0, direction=StudyDirection.MINIMIZE
-        )
+        insert(optuna_tables.DIRECTION).values(study_id=row.optuna_id, objective=0, direction=StudyDirection.MINIMIZE)
     )
     session.execute(
-        insert(optuna_models.StudySystemAttributeModel.__table__).values(
+        insert(optuna_tables.STUDY_SYSTEM).values(
             study_id=row.optuna_id, key=_METRIC_NAMES, value_json=json.dumps(["ms"])
         )
     )

@@ -10,17 +10,16 @@ from functools import cached_property
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
+from tuner.kernels.template import Configuration
 from tuner.problems.problem import Problem
 from tuner.results import Environment, Result, StudyKey
-from tuner.storage import notes
+from tuner.storage import dashboard_note
 from tuner.storage.claims import LAUNCH, Claim, chunks, claim_of, finished, held, select_claims, take
 from tuner.storage.commands import command
 from tuner.storage.database import Database
 from tuner.storage.ended import Ended, read_ended, write_ended
-from tuner.storage.finding import short_name
-from tuner.storage.models import ClaimRow, EnvironmentRow, ResultRow, StudyRow, table
-from tuner.storage.records import Recorder, counts_of
-from tuner.storage.rows import (
+from tuner.storage.lookup import short_name
+from tuner.storage.mapping import (
     Choices,
     check_result,
     configuration_of,
@@ -30,9 +29,10 @@ from tuner.storage.rows import (
     result_of,
     select_results,
 )
+from tuner.storage.records import Recorder, counts_of
+from tuner.storage.schema import ClaimRow, EnvironmentRow, ResultRow, StudyRow, table
 from tuner.storage.trials import TrialWriter
 from tuner.storage.winner import Champion, champion_of, fastest_of, tell_apart, touches_winner
-from tuner.templates import Configuration
 
 _MARK = update(table(ClaimRow)).where(
     ClaimRow.study_id == bindparam("study"), ClaimRow.key == bindparam("configuration_key")
@@ -159,7 +159,7 @@ class StudyHandle:
             ours = update(StudyRow).where(StudyRow.id == self.id)
             connection.execute(ours.values(winner=configuration.key, settled=time.time()))
             tell_apart(connection, self.id, self.optuna_id)
-            notes.rewrite_note(connection, self.optuna_id, self._usual_note(session))
+            dashboard_note.rewrite_note(connection, self.optuna_id, self._usual_note(session))
 
     def champion(self) -> Champion | None:
         """Return the winner with its trial's number: what every command names; None while no finals have chosen one."""
@@ -211,7 +211,7 @@ class StudyHandle:
         Args:
             more: What to append to it.
         """
-        write = notes.rewrite_note if text is None else notes.write_note
+        write = dashboard_note.rewrite_note if text is None else dashboard_note.write_note
         if text is None:
             with self.database.reading() as session:
                 text = self._usual_note(session)
@@ -232,8 +232,8 @@ class StudyHandle:
     def _usual_note(self, session: Session) -> str:
         counts, champion = counts_of(session, self.id), champion_of(session, self.id)
         best = champion or fastest_of(session, self.id)
-        return notes.explain(self.key, self.environment, counts, best, self.database.location)
+        return dashboard_note.explain(self.key, self.environment, counts, best, self.database.location)
 
     def read_note(self) -> str:
         with self.database.reading() as session:
-            return notes.read_note(session, self.optuna_id)
+            return dashboard_note.read_note(session, self.optuna_id)

@@ -9,8 +9,8 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from tuner.results import OK, StudyKey
-from tuner.storage.models import ResultRow, StudyRow
-from tuner.storage.rows import key_of
+from tuner.storage.mapping import key_of
+from tuner.storage.schema import ResultRow, StudyRow
 from tuner.storage.winner import Won
 
 

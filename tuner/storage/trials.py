@@ -15,22 +15,22 @@ from functools import cached_property
 from typing import Any
 
 from optuna.distributions import CategoricalDistribution, distribution_to_json
-from optuna.storages._rdb import models
 from optuna.trial import TrialState
 from sqlalchemy import Connection, CursorResult, bindparam, delete, insert, select, update
 
+from tuner.bench.roofline import operands_of, roof
 from tuner.errors import StudyMismatch
+from tuner.kernels.template import Choice, Configuration
 from tuner.problems.problem import Problem
 from tuner.results import Environment, Result
-from tuner.roofline import operands_of, roof
-from tuner.storage.rows import Choices
-from tuner.templates import Choice, Configuration
+from tuner.storage import optuna_tables
+from tuner.storage.mapping import Choices
 
-_TRIAL = models.TrialModel.__table__
-_PARAMETER = models.TrialParamModel.__table__
-_VALUE = models.TrialValueModel.__table__
-_ATTRIBUTE = models.TrialUserAttributeModel.__table__
-_FINITE = models.TrialValueModel.TrialValueType.FINITE
+_TRIAL = optuna_tables.TRIAL
+_PARAMETER = optuna_tables.PARAMETER
+_VALUE = optuna_tables.VALUE
+_ATTRIBUTE = optuna_tables.TRIAL_USER
+_FINITE = optuna_tables.FINITE
 # Statements are built once: building them costs as much as running them.
 _LAST_NUMBER = (
     select(_TRIAL.c.number).where(_TRIAL.c.study_id == bindparam("study")).order_by(_TRIAL.c.trial_id.desc()).limit(1)

@@ -6,7 +6,7 @@ import json
 
 from sqlalchemy import Connection, inspect, select, update
 
-from tuner.storage.models import SCHEMA_VERSION, Base, ResultRow, SchemaRow, StudyRow, table
+from tuner.storage.schema import SCHEMA_VERSION, Base, ResultRow, SchemaRow, StudyRow, table
 from tuner.storage.winner import tell_apart
 
 SETTLED = 3  # the version that notes which results were in the finals

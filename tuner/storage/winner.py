@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Row, Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from tuner.results import OK, Result
-from tuner.storage.models import ResultRow, StudyRow, table
-from tuner.storage.rows import result_of, select_results
+from tuner.storage.mapping import result_of, select_results
+from tuner.storage.schema import ResultRow, StudyRow, table
 from tuner.storage.trials import put_apart, put_back, trials_apart
 
 _MEASURED = (ResultRow.outcome == OK, ~ResultRow.pruned, ResultRow.median.is_not(None))

@@ -9,7 +9,7 @@ from typing import Self
 
 from tuner.errors import TunerError
 from tuner.results import Result
-from tuner.storage.rows import check_result
+from tuner.storage.mapping import check_result
 from tuner.storage.study import StudyHandle
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tuner.protocol import Heat
+from tuner.bench.protocol import Heat
 from tuner.results import Result
 from tuner.tuning.finals import FEW_ROUNDS, FINALISTS, LONGER, NOISY
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.conditions import disturbing
+from tuner.bench.telemetry import disturbing
 from tuner.tuning.finals import NOISY
 
 LOOKS = 5  # at the running processes

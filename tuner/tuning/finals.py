@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tuner.kernels.template import KernelTemplate
 from tuner.results import Measurement, Result
-from tuner.templates import KernelTemplate
 
 FINALISTS = 5
 FEW_ROUNDS = 3  # of a heat that is short of time

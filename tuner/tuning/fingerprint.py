@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 
+from tuner.bench.protocol import BenchFacts, BenchSpec
 from tuner.errors import Infeasible
-from tuner.loading import builtin_names
+from tuner.kernels.loading import builtin_names
+from tuner.kernels.render import prelude
+from tuner.kernels.space import Space
+from tuner.kernels.template import Configuration, KernelTemplate
 from tuner.problems.problem import Problem
-from tuner.protocol import BenchFacts, BenchSpec
-from tuner.render import prelude
 from tuner.results import StudyKey
-from tuner.space import Space
-from tuner.templates import Configuration, KernelTemplate
 
 
 def fingerprint(template: KernelTemplate, configuration: Configuration, spec: BenchSpec, facts: BenchFacts) -> str:

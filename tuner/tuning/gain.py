@@ -10,7 +10,7 @@ The rule, in words. A search of at least ``FEWEST`` trials is over when
 
 It is asked at every tenth more trials. Alone, the first would end a search that was lucky early, and the second one
 that the model does not understand; and a model whose deviations are wide never ends one in a large space.
-``tests/benchmark_stopping.py`` says what that gives on recorded spaces.
+``tests/benchmarks/stopping.py`` says what that gives on recorded spaces.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tuner.kernels.space import Space
 from tuner.results import Result
 from tuner.search.arrays import Floats, Indices
 from tuner.search.candidates import Candidates
 from tuner.search.model import Model
 from tuner.search.observations import Observations
-from tuner.space import Space
 from tuner.tuning.finals import NOISE
 
 FEWEST = 100  # trials before anything is judged

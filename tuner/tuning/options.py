@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tuner.bench.protocol import BenchSpec, Protocol
 from tuner.errors import UsageError
+from tuner.kernels.subspace import Restriction
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.accuracy import Precision
 from tuner.problems.problem import Problem
-from tuner.protocol import BenchSpec, Protocol
-from tuner.restriction import Restriction
-from tuner.templates import KernelTemplate
 
 DEFAULT_SECONDS = 90.0
 AUTO, OFF = "auto", "off"

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 
-from tuner.compiler import COMPILE_SECONDS, Compiled, Compiler
+from tuner.bench.protocol import BenchFacts, confirmations
+from tuner.devices.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.errors import Infeasible
-from tuner.protocol import BenchFacts, confirmations
-from tuner.render import Rendered, render
-from tuner.space import Space
+from tuner.kernels.render import Rendered, render
+from tuner.kernels.space import Space
+from tuner.kernels.template import Configuration, Launch
 from tuner.storage import StudyHandle
-from tuner.templates import Configuration, Launch
 from tuner.tuning.fingerprint import fingerprint
 from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
-from tuner.tuning.supply import Supply
+from tuner.tuning.proposals import Supply
 
 POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
@@ -28,7 +28,7 @@ NOT_RENDERED = Rendered(source="", entry="", launch=Launch(grid=(0, 0, 0), block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A claimed configuration on its way through the compiler; ``confirm`` as in :class:`~tuner.protocol.Task`."""
+    """A claimed configuration on its way through the compiler; ``confirm`` as in :class:`.protocol.Task`."""
 
     configuration: Configuration
     baseline: str

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tuner.agreement import Agreement
+from tuner.bench.agreement import Agreement
+from tuner.bench.protocol import Verdict
+from tuner.bench.roofline import Roof, operands_of, roof
 from tuner.errors import StorageError
 from tuner.problems.problem import Problem, is_naive
-from tuner.protocol import Verdict
 from tuner.results import Environment, Result
-from tuner.roofline import Roof, operands_of, roof
-from tuner.tuning.foresight import Foreseen
+from tuner.tuning.resource_filter import Foreseen
 
 if TYPE_CHECKING:
     from tuner.storage import StudyHandle

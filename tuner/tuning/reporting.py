@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tuner.agreement import Agreement
-from tuner.conditions import warnings
+from tuner.bench.agreement import Agreement
+from tuner.bench.telemetry import warnings
 from tuner.tuning.progress import Report, Standing
-from tuner.tuning.supply import measured
+from tuner.tuning.proposals import measured
 
 if TYPE_CHECKING:
     from tuner.tuning.run import Run

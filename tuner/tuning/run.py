@@ -8,35 +8,35 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from tuner.agreement import Agreement
-from tuner.drift import as_of_now
+from tuner.bench.agreement import Agreement
+from tuner.bench.drift import as_of_now
+from tuner.bench.protocol import Task, Verdict
+from tuner.bench.worker import Worker
 from tuner.errors import Killed, Rejected, StorageError, TimedOut, TunerError
-from tuner.protocol import Task, Verdict
+from tuner.kernels.space import Space
 from tuner.results import Result
 from tuner.search.candidates import Candidates
 from tuner.search.samplers.background import BackgroundSampler
 from tuner.search.samplers.base import Sampler
 from tuner.search.samplers.factory import QUICK, sampler_for_run
-from tuner.space import Space
 from tuner.storage import COMPILE, LAUNCH, StudyHandle, Writer
-from tuner.tuning.again import Again
 from tuner.tuning.budget import TRIAL_SECONDS, Budget, SearchClock
-from tuner.tuning.donors import Donor
-from tuner.tuning.doubt import Doubt
+from tuner.tuning.canary import Health
+from tuner.tuning.ceiling_check import Doubt
 from tuner.tuning.finals import MOST_HEATS
-from tuner.tuning.floor_stop import near_floor
-from tuner.tuning.foresight import Foresight
-from tuner.tuning.health import Health
-from tuner.tuning.heats import settle, task_of, unsettled
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.ledger import Ledger
 from tuner.tuning.options import RunOptions
 from tuner.tuning.pipeline import Candidate, Pipeline
 from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing, Unstored
+from tuner.tuning.proposals import Supply
+from tuner.tuning.rematch import settle, task_of, unsettled
 from tuner.tuning.reporting import report_of
+from tuner.tuning.resource_filter import Foresight
+from tuner.tuning.retries import Again
+from tuner.tuning.roofline_stop import near_floor
+from tuner.tuning.source_studies import Donor
 from tuner.tuning.stopping import Stopping
-from tuner.tuning.supply import Supply
-from tuner.worker import Worker
 
 
 class Run:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from tuner.protocol import BenchFacts
-from tuner.space import Space, enumerate_space
+from tuner.bench.protocol import BenchFacts
+from tuner.bench.worker import Worker
+from tuner.kernels.space import Space, enumerate_space
 from tuner.storage import Announcement, Store, StudyHandle, foresee
-from tuner.tuning.before import check_not_too_many, check_some_left, left_out_by_heuristics, suited, try_python
-from tuner.tuning.carry import carry_over
-from tuner.tuning.donors import find_donor
 from tuner.tuning.fingerprint import study_key
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Observer, Report, tell_doing
+from tuner.tuning.reuse import carry_over
 from tuner.tuning.run import Run
-from tuner.worker import Worker
+from tuner.tuning.source_studies import find_donor
+from tuner.tuning.template_checks import check_not_too_many, check_some_left, left_out_by_heuristics, suited, try_python
 
 
 def tune(options: RunOptions, observer: Observer, started: float | None = None) -> Report:

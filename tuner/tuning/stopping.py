@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tuner.kernels.space import Space
 from tuner.results import Result
 from tuner.search.candidates import Candidates
-from tuner.space import Space
 from tuner.storage import Ended
 from tuner.tuning.finals import NOISE
-from tuner.tuning.floor_stop import near_floor
 from tuner.tuning.gain import GainRule, Look, history_of, least_gain
 from tuner.tuning.options import AUTO, RunOptions
 from tuner.tuning.progress import Progress
+from tuner.tuning.roofline_stop import near_floor
 
 
 @dataclass(frozen=True, slots=True)

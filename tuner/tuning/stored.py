@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tuner.errors import TunerError
-from tuner.loading import builtin_names
+from tuner.kernels.loading import builtin_names
 from tuner.results import Result, StudyKey
 from tuner.storage import Store, StudyHandle
 from tuner.tuning.finals import FINALISTS

@@ -30,7 +30,7 @@ class Prior:
     """Normal priors, as (mean, deviation), of the kernel's parameters on their unbounded scales.
 
     Each kind of feature has one for its length and one for its share. The defaults are the rounded means and deviations
-    of fits to 250 results of each of eleven recorded spaces; ``tests/benchmark_search.py`` repeats the fits, and tests
+    of fits to 250 results of each of eleven recorded spaces; ``tests/benchmarks/search.py`` repeats the fits, and tests
     them on spaces that were left out.
     """
 

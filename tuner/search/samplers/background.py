@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from tuner.errors import TunerError
-from tuner.processes import DIED, Processes
+from tuner.processes.pool import DIED, Processes
 from tuner.search.samplers.base import Sampler
 
 MOST = 32  # proposals requested at a time

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.errors import UsageError
-from tuner.nearest import alternatives
 from tuner.search.candidates import Candidates
 from tuner.search.observations import Observations
 from tuner.search.samplers.base import PoolSampler, Sampler
+from tuner.suggestions import alternatives
 
 SAMPLERS: Final = ("surrogate", "tpe", "anneal", "random", "grid")
 QUICK: Final = ("anneal", "random", "grid")  # those that take microseconds a proposal

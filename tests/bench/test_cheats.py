@@ -1,0 +1,122 @@
+"""No cheat wins, and none harms another's result: whatever it counts on cannot be counted on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from cheats import CHEATS, HONEST, ROUNDED, cheating
+from small_run import run
+
+from tuner.bench.trial import depends_on_data
+from tuner.errors import TunerError
+from tuner.export.export import export_best
+from tuner.problems.conv.layers import find_layer
+from tuner.results import Measurement
+from tuner.storage import Store
+
+DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
+LONG = find_layer("C=256,H=12,W=12,M=2,K=11", batch=3)
+
+
+def outcomes(folder, report) -> dict[str, str]:
+    """Return the outcome of each choice."""
+    with Store.open(f"sqlite:///{folder}/tuner.db") as store:
+        results = store.find_study(report.progress.study).results()
+    return {str(each.configuration.as_dict()["CHEAT"]): each.outcome for each in results}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("group", CHEATS)
+def test_nobody_wins_by_counting_on(tmp_path, group, device):
+    report = run(tmp_path, cheating(*CHEATS[group]), device=device)
+    assert report.reason == "exhausted"
+    assert report.winner is not None
+    found = outcomes(tmp_path, report)
+    believed = [cheat for cheat in CHEATS[group] if found[cheat] == "ok"]
+    assert report.winner.configuration.as_dict()["CHEAT"] == HONEST, (found, believed)
+    assert found[HONEST] == "ok"
+    assert believed == []
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rounded_sums_of_many_terms_are_not_fp32(tmp_path, device):
+    report = run(tmp_path, cheating(*ROUNDED), layer=LONG, device=device)
+    found = outcomes(tmp_path, report)
+    assert found == {HONEST: "ok"} | dict.fromkeys(ROUNDED, "wrong_result")
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A store with one honest winner, its study, and the template."""
+    folder = tmp_path_factory.mktemp("honest")
+    return folder, run(folder, cheating("kept_once")).progress.study
+
+
+def export(folder, study, template):
+    return export_best(study, folder / "winner.h", f"sqlite:///{folder}/tuner.db", (template,))
+
+
+def test_export_writes_the_time_it_measured(honest):
+    folder, study = honest
+    done = export(folder, study, cheating("kept_once"))
+    assert done.verdict.measurement is not None
+    text = (folder / "winner.h").read_text()
+    assert f"{done.verdict.measurement.median * 1e3:.4g} ms (median of" in text
+    assert "times that of a plain FP32 kernel" in text
+
+
+def test_time_edited_in_the_store_is_not_exported(honest, tmp_path):
+    folder, study = honest
+    shutil.copy(folder / "tuner.db", tmp_path)
+    with closing(sqlite3.connect(tmp_path / "tuner.db")) as store:
+        for number, samples in store.execute("select result_id, seconds from tuner_sample").fetchall():
+            faster = json.dumps([each / 100 for each in json.loads(samples)])
+            store.execute("update tuner_sample set seconds = ? where result_id = ?", (faster, number))
+        store.execute("update tuner_result set median = median / 100")
+        store.commit()
+    with pytest.raises(TunerError, match="stand in the store; nothing is written"):
+        export(tmp_path, study, cheating("kept_once"))
+    assert not (tmp_path / "winner.h").exists()
+
+
+def test_what_is_included_by_a_macro_cannot_be_exported(tmp_path):
+    (tmp_path / "more.cuh").write_text("#define MORE 0.0f\n")
+    source = f'#define FILE "{tmp_path}/more.cuh"\n#include FILE\n'
+    plain = cheating("kept_once")
+    template = replace(plain, source=source + plain.source)
+    report = run(tmp_path, template)
+    assert report.winner is not None
+    with pytest.raises(TunerError, match="includes FILE, which no header can hold"):
+        export(tmp_path, report.progress.study, template)
+
+
+class Steps:
+    """A trial that takes what it is told to, on the real inputs and on others."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.seconds = list(seconds)
+
+    def sample(self, inputs: object = None) -> float:
+        return self.seconds.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ((1.0, 2.0) * 5, "its time depends on the data: 1000 ms on the real x, 2000 ms on random numbers"),
+        ((1.0, 2.0) * 4 + (2.0, 2.0), ""),  # the device was busy before
+    ],
+)
+def test_time_that_depends_on_the_data_is_said_when_it_does_each_time(seconds, said):
+    measured = Measurement(samples=(1.0,) * 7)
+    assert depends_on_data(Steps(*seconds), None, measured, fresh=2.0) == said
+    assert depends_on_data(Steps(), None, measured, fresh=1.05) == ""
+
+
+def test_there_are_forty_cheats():
+    assert len({cheat for group in CHEATS.values() for cheat in group} | set(ROUNDED)) >= 40

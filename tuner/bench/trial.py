@@ -1,0 +1,314 @@
+"""Check one compiled configuration, time it, and check it again: the whole life of a trial on the device."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tuner.bench.inputs import Inputs, Turn
+from tuner.bench.protocol import Heat, Protocol, Task, Verdict
+from tuner.devices import Device, Kernel
+from tuner.errors import Infeasible, WrongResult
+from tuner.kernels.template import Launch
+from tuner.results import OK, Costs, Measurement
+
+MIN_TICKS = 100  # a sample spans at least this many ticks of the device's clock
+MAX_REPEAT = 1024
+SHARE, CERTAIN = 0.25, 3  # of timed samples that are checked; of the fewest, at least
+AMONG = 0.1  # of the launches of one sample, where it takes many
+FRESH = 3  # samples on whole batches of other numbers
+DATA_NOISE = 0.1  # beyond it a kernel's time depends on the data
+FEWEST_PAIRS = 5  # of samples on either data, each of which must say so
+
+
+class Trial:
+    """A loaded configuration on the bench.
+
+    Args:
+        inputs: The real inputs; its bench owns y.
+        task: What to run.
+        reference_seconds: Sets the limit of a launch.
+
+    Raises:
+        Infeasible: The launch has no blocks or no threads.
+        OutOfResources: The kernel does not fit the device.
+    """
+
+    def __init__(self, inputs: Inputs, task: Task, protocol: Protocol, reference_seconds: float) -> None:
+        self.inputs, self.bench, self.task, self.protocol = inputs, inputs.bench, task, protocol
+        self.device: Device = inputs.bench.device
+        check_geometry(task.rendered.launch)
+        self.kernel: Kernel = self.device.load(task.binary, task.rendered.entry, task.rendered.launch)
+        slowest = max(reference_seconds, task.incumbent or 0.0)
+        self.limit = task.launch_limit or max(protocol.launch_floor, protocol.launch_multiple * slowest)
+        self.repeat = 1
+        self.first = 0.0  # seconds of the launch that was checked
+        self._placed = inputs
+        self._random = secrets.SystemRandom()
+
+    def place(self, inputs: Inputs, turn: Turn, rows: int | None = None) -> tuple[Any, ...]:
+        """Put other contents where the kernel reads, poison the output and what a kernel may find lying about.
+
+        Returns:
+            The kernel's arguments.
+        """
+        inputs.place(turn, rows)
+        for tensor in inputs.placed.inputs:
+            if tensor.constant:
+                self.kernel.set_constant(tensor.name, self.bench.guarded[tensor.name].inner, tensor.nbytes)
+        self.bench.scour()
+        self._placed = inputs
+        return self.bench.arguments(inputs.placed)
+
+    def _timed(self, launch: Launch, arguments: tuple[Any, ...]) -> float:
+        return self.device.timed(self.kernel, launch, arguments, limit=self.limit, repeat=1)
+
+    def verify(self) -> float:
+        """Check what the last launch left; return the largest error.
+
+        Raises:
+            WrongResult: The output is wrong, or something else was written.
+        """
+        return self._placed.verify()
+
+    def check(self, turn: Turn | None = None) -> float:
+        """Run once on the real inputs and compare every element; return the largest error.
+
+        Args:
+            turn: How the inputs are turned; a random one if None.
+
+        Raises:
+            WrongResult: The output is wrong, or something else was written.
+            TimedOut, Crashed: The launch did not end, or the device faulted.
+        """
+        arguments = self.place(self.inputs, turn or self.inputs.drawn())
+        self.first = self._timed(self.task.rendered.launch, arguments)
+        return self.verify()
+
+    def sample(self, inputs: Inputs | None = None) -> float:
+        """Return one sample in seconds: the mean of launches, each on other contents and a y poisoned anew.
+
+        Args:
+            inputs: The set to launch on; the real one if None.
+        """
+        used, total, launch = inputs or self.inputs, 0.0, self.task.rendered.launch
+        for again in range(self.repeat):
+            if again and self._random.random() < AMONG:
+                used.verify()
+            arguments = self.place(used, used.drawn(self.task.rendered.magnitudes if inputs else None))
+            if self.protocol.warm_l2:
+                self._timed(launch, arguments)
+                used.poison()
+            self.bench.flush(self.protocol)
+            total += self._timed(launch, arguments)
+        return total / self.repeat
+
+    def warm_up(self) -> float:
+        """Launch once more, and find how many launches a sample needs to be seen by the device's clock.
+
+        Returns:
+            Seconds of the last of these samples.
+        """
+        target = MIN_TICKS * self.device.timer_resolution
+        while (seconds := self._checked_sample()) * self.repeat < target and self.repeat < MAX_REPEAT:
+            self.repeat *= 4
+        return seconds
+
+    def _checked_sample(self) -> float:
+        seconds = self.sample()
+        self.verify()
+        return seconds
+
+    def measure(self, canary: float | None) -> Measurement:
+        """Sample until the median is known well enough, the budget is spent, or the trial is clearly slower.
+
+        What a random share of the timed launches left is checked as the first launch's output was, and what one of the
+        last two left always; nothing that a kernel can see tells which.
+        """
+        started = time.monotonic()
+        warm = self.warm_up()
+        hopeless = self._hopeless(warm)
+        samples = [warm] if hopeless else []
+        checks = Checks(self.protocol.min_samples)
+        while not self._enough(samples, hopeless, time.monotonic() - started):
+            samples.append(max(self.sample(), self.device.timer_resolution / self.repeat))
+            if checks.next():
+                self.verify()
+        pruned = self.task.prune and (hopeless or self._clearly_slower(samples))
+        if checks.owed:
+            self.verify()
+        return Measurement(samples=tuple(samples), pruned=pruned, canary=canary, telemetry=self.device.telemetry())
+
+    def _enough(self, samples: Sequence[float], hopeless: bool, spent: float) -> bool:
+        rules, count = self.protocol, len(samples)
+        if hopeless:
+            return self.task.prune or count > 1
+        if count >= rules.max_samples or self._clearly_slower(samples):
+            return True
+        if count >= rules.few and spent > rules.seconds:
+            return True
+        return count >= rules.min_samples and Measurement(samples=tuple(samples)).spread <= rules.precision
+
+    def _clearly_slower(self, samples: Sequence[float]) -> bool:
+        if not self.task.prune or self.task.incumbent is None or len(samples) < self.protocol.few:
+            return False
+        return min(samples) > self.protocol.clearly * self.task.incumbent
+
+    def _hopeless(self, warm: float) -> bool:
+        """Say whether two launches took so many times the best so far that more of them would tell nothing."""
+        return self.task.incumbent is not None and min(self.first, warm) > self.protocol.hopeless * self.task.incumbent
+
+    def confirm(self, second: Inputs) -> float:
+        """Check on other inputs, other weights and ragged batches; return the median seconds of whole batches of them.
+
+        Raises:
+            WrongResult: The configuration is right only for the inputs it was tuned on.
+        """
+        for rows, launch in self.task.confirm:
+            arguments = self.place(second, second.drawn(self.task.rendered.magnitudes), rows)
+            self._timed(launch, arguments)
+            self.verify()
+        samples = []
+        for _ in range(FRESH):
+            samples.append(self.sample(second))
+            self.verify()
+        return statistics.median(samples)
+
+
+class Checks:
+    """Which timed launches are looked at: each with the same chance, at least three of the fewest, one of the last two.
+
+    Args:
+        fewest: Launches that there will be at least, if the configuration is not clearly slower.
+    """
+
+    def __init__(self, fewest: int) -> None:
+        self._random = secrets.SystemRandom()
+        self._certain = set(self._random.sample(range(fewest), min(CERTAIN, fewest)))
+        self._taken: list[bool] = []
+
+    def next(self) -> bool:
+        """Return whether the launch just made is looked at."""
+        self._taken.append(len(self._taken) in self._certain or self._random.random() < SHARE)
+        return self._taken[-1]
+
+    @property
+    def owed(self) -> bool:
+        """Whether the last launch must be looked at now: neither it nor the one before it was."""
+        return not any(self._taken[-2:])
+
+
+def depends_on_data(trial: Trial, second: Inputs, measurement: Measurement, fresh: float) -> str:
+    """Say that a kernel is slower on other data than the noise allows, with both times; nothing if it is not.
+
+    What looks so is measured again, in turn with the real x, since a busy device is slower now and then.
+
+    Args:
+        fresh: Seconds on the second inputs.
+    """
+    allowed = 1 + max(DATA_NOISE, 3 * measurement.spread)
+    if fresh <= measurement.median * allowed:
+        return ""
+    pairs = [(trial.sample(), trial.sample(second)) for _ in range(FEWEST_PAIRS)]
+    real, fresh = (statistics.median(each) for each in zip(*pairs, strict=True))
+    if min(other / own for own, other in pairs) <= allowed:
+        return ""
+    return f"its time depends on the data: {real * 1e3:.4g} ms on the real x, {fresh * 1e3:.4g} ms on random numbers"
+
+
+def check_geometry(launch: Launch) -> None:
+    """Refuse a launch without blocks or threads: some drivers take it for done.
+
+    Raises:
+        Infeasible: Names the launch.
+    """
+    if min(*launch.grid, *launch.block) < 1:
+        raise Infeasible(f"the launch is empty: grid {launch.grid}, block {launch.block}; each needs at least 1")
+
+
+def evaluate(trial: Trial, second: Inputs, canary: float | None, least: float = 0.0) -> Verdict:
+    """Check, measure, and confirm a trial that beats the incumbent.
+
+    Args:
+        least: Seconds in which the device cannot even move x and y: no honest time is below.
+
+    Raises:
+        Rejected: What is wrong with the configuration; the caller turns it into a verdict.
+    """
+    started = time.monotonic()
+    error = trial.check()
+    checked = time.monotonic()
+    measurement = trial.measure(canary)
+    measured = time.monotonic()
+    if measurement.median < least:
+        raise WrongResult(
+            f"its time of {measurement.median * 1e3:.4g} ms is impossible: moving x and y alone takes this device "
+            f"{least * 1e3:.4g} ms"
+        )
+    best = trial.task.incumbent is None or measurement.median < trial.task.incumbent
+    for _ in range(trial.task.launches):
+        trial.sample()
+        trial.verify()
+    confirmed = best and bool(trial.task.confirm or trial.task.launches) and not measurement.pruned
+    text = depends_on_data(trial, second, measurement, trial.confirm(second)) if confirmed else ""
+    costs = Costs(check=checked - started + time.monotonic() - measured, measure=measured - checked)
+    return Verdict(
+        outcome=OK,
+        text=text,
+        measurement=measurement,
+        resources=trial.kernel.resources,
+        costs=costs,
+        max_error=error,
+        confirmed=confirmed,
+    )
+
+
+class Spoilt(Exception):
+    """A configuration that failed among others.
+
+    Attributes:
+        which: Its place.
+        error: What it did.
+    """
+
+    def __init__(self, which: int, error: Exception) -> None:
+        super().__init__(str(error))
+        self.which, self.error = which, error
+
+
+def interleave(
+    trials: Sequence[Trial], heat: Heat, begun: float, audit: Callable[[], None] = lambda: None
+) -> list[tuple[float, ...]]:
+    """Time several configurations in turn, starting each round with another one; return each one's samples.
+
+    What each launch left is checked, so that a fault is known to be the fault of the one that was just run.
+
+    Args:
+        trials: Checked configurations.
+        begun: When the heat's limit began to count, by ``time.monotonic``.
+        audit: What looks at all that no kernel may touch.
+
+    Raises:
+        Spoilt: One of them was wrong, or did harm.
+    """
+    started = time.monotonic()
+    samples: list[list[float]] = [[] for _ in trials]
+    for start in range(-1, heat.most):
+        now = time.monotonic()
+        if (start >= heat.fewest and now - started > heat.seconds) or (start >= heat.few and now - begun > heat.limit):
+            break
+        for step in range(len(trials)):
+            which = (start + step) % len(trials)
+            try:
+                taken = trials[which].warm_up() if start < 0 else max(trials[which].sample(), 1e-9)
+                if start >= 0:
+                    trials[which].verify()
+                audit()
+            except Exception as error:
+                raise Spoilt(which, error) from None
+            if start >= 0:
+                samples[which].append(taken)
+    return [tuple(each) for each in samples]

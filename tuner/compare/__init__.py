@@ -1,0 +1,7 @@
+"""The comparison of one layer on one card: our best, cuDNN through PyTorch, the baselines, the floor; interleaved."""
+
+from tuner.compare.contest import compare
+from tuner.compare.options import CompareOptions
+from tuner.compare.rows import Comparison, Row
+
+__all__ = ["CompareOptions", "Comparison", "Row", "compare"]

@@ -1,0 +1,187 @@
+"""Our side's entries: the best verified configuration of the store, and the two kernels to be beaten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.compare.options import CompareOptions
+from tuner.errors import NoWinner, TunerError, UsageError
+from tuner.export.export import template_of
+from tuner.kernels.loading import builtin_templates
+from tuner.kernels.template import Configuration, DeviceLimits, KernelTemplate
+from tuner.problems.conv.layers import find_layer
+from tuner.problems.problem import Problem
+from tuner.results import Environment, Result, StudyKey
+from tuner.storage import Store, StudyHandle
+from tuner.storage.commands import storage_option
+from tuner.storage.dashboard_note import run_command
+from tuner.storage.location import find_location
+from tuner.storage.verified import no_winner
+
+NAIVE, FINAL_2017 = "naive 32x32 (B,M,1)", "2017 final kernel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A verified configuration of a study."""
+
+    study: str
+    trial: int
+    model: str
+    result: Result
+    template: KernelTemplate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which studies of a layer are meant.
+
+    Attributes:
+        device: A resolved name.
+        has_batch: The layer's batch was asked for; else any is meant.
+        precision: None: any.
+    """
+
+    layer: Problem
+    device: str
+    has_batch: bool
+    precision: str | None
+
+    def fits(self, key: StudyKey) -> bool:
+        sizes = tuple(self.layer.sizes.values())
+        return (
+            (key.kind, key.layer) == (self.layer.kind, self.layer.name)
+            and key.shape[1:] == sizes[1:]
+            and (not self.has_batch or key.shape == sizes)
+            and self.precision in (None, key.precision)
+            and key.device_kind == _kind(self.device, key.device_kind)
+        )
+
+
+def study_of_layer(text: str, storage: str, wanted: Wanted) -> StudyHandle | None:
+    """Return the study that a layer's name means to every command, of those wanted; None where the store has none.
+
+    Raises:
+        UsageError, StorageError: The store cannot be read.
+    """
+    path = find_location(storage).path
+    if path is not None and not path.exists():
+        return None
+    with Store.open(storage, create=False) as store:
+        there = any(wanted.fits(summary.key) for summary in store.studies())
+        return store.find_study(text, fits=wanted.fits) if there else None
+
+
+def study_named(text: str, storage: str) -> StudyHandle:
+    """Find a study by any name that ``tune show`` takes.
+
+    Raises:
+        UsageError: It is neither the name of a study nor, while there is no store, of a layer.
+        StorageError: The store cannot be read.
+    """
+    path = find_location(storage).path
+    if path is not None and not path.exists():
+        find_layer(text)
+    with Store.open(storage, create=False) as store:
+        return store.find_study(text)
+
+
+def best_found(asked: CompareOptions) -> list[Found]:
+    """Return the verified winners of every study of this layer, batch, precision and kind of device, the newest first.
+
+    The newest study of a layer is the one that every other command means by the layer's name.
+
+    Raises:
+        NoWinner: There is none; says what makes one.
+        UsageError, StorageError: The store cannot be read.
+    """
+    found: list[Found] = []
+    without: list[str] = []
+    path = find_location(asked.storage).path
+    if path is None or path.exists():
+        with Store.open(asked.storage, create=False) as store:
+            for summary in sorted(store.studies(), key=lambda each: each.created, reverse=True):
+                if asked.study in (None, summary.name) and _is_asked(summary.key, asked):
+                    handle = store.find_study(summary.name)
+                    found += _winner(handle, asked)
+                    if summary.winner is None:
+                        without.append(f"study '{handle.name}': {no_winner(handle)}")
+    if not found:
+        raise NoWinner(next(iter(without), "") or _none_at_all(asked))
+    return found
+
+
+def _none_at_all(asked: CompareOptions) -> str:
+    wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
+    where = find_location(asked.storage)
+    return f"{where.shown} has no verified winner of {name} to compare; {wanted}{storage_option(where)} makes one"
+
+
+def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:
+    same = (
+        key.layer == asked.layer.name
+        and key.shape == tuple(asked.layer.sizes.values())
+        and key.precision == asked.precision
+    )
+    return same and key.device_kind == _kind(asked.device, key.device_kind)
+
+
+def _kind(device: str, stored: str) -> str:
+    """Return the kind a device's name stands for; ``opencl:N`` may be of either, so it takes what is stored."""
+    return "cuda" if device.startswith("cuda") else "cpu" if device == "cpu" else stored
+
+
+def _winner(handle: StudyHandle, asked: CompareOptions) -> list[Found]:
+    """Return a study's winner; none where its template is not here, unless it is the very study that was asked for."""
+    champion = handle.champion()
+    if champion is None:
+        return []
+    try:
+        template = template_of(champion.result, asked.templates, handle)
+    except UsageError:
+        if asked.study:
+            raise
+        return []
+    if not _fits(champion.result.configuration, template):
+        return []
+    return [
+        Found(
+            study=handle.name,
+            trial=champion.trial,
+            model=handle.key.device_model,
+            result=champion.result,
+            template=template,
+        )
+    ]
+
+
+def _fits(configuration: Configuration, template: KernelTemplate) -> bool:
+    """Whether a stored configuration is still one of the template's."""
+    choices = {parameter.name: parameter.choices for parameter in template.parameters}
+    given = configuration.as_dict()
+    return (
+        template.name == configuration.template
+        and given.keys() == choices.keys()
+        and all(value in choices[name] for name, value in given.items())
+    )
+
+
+def fittest(found: list[Found], environment: Environment) -> Found:
+    """Return the first that was measured on this model, else the first of any."""
+    return next((each for each in found if each.model == environment.model), found[0])
+
+
+def baseline(name: str, layer: Problem, limits: DeviceLimits) -> tuple[KernelTemplate, Configuration]:
+    """Return a named baseline of the built-in templates.
+
+    Raises:
+        TunerError: It is not valid for this layer and device; says why.
+    """
+    for template in builtin_templates().values():
+        for each in template.baselines:
+            if each.name == name:
+                configuration = template.configuration(each.values)
+                if broken := template.violated(configuration, layer, limits):
+                    raise TunerError(f"not valid for this layer: {broken.reason}")
+                return template, configuration
+    raise TunerError(f"no template has a baseline '{name}'")

@@ -1,0 +1,199 @@
+"""Compare one layer's best configuration with cuDNN, the baselines and the floor, in one run on one card.
+
+Our kernels run in the usual worker, PyTorch in a process of its own; each sample is asked for by a message and waited
+for, so that only one of them is ever on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from tuner.bench.protocol import BenchSpec, Verdict
+from tuner.bench.roofline import operands_of, roof
+from tuner.bench.worker import Worker
+from tuner.compare.contenders import FINAL_2017, NAIVE, Found, baseline, best_found, fittest
+from tuner.compare.entries import task_of, verdicts_of
+from tuner.compare.options import CompareOptions
+from tuner.compare.our_side import Handed, hand_over, sample
+from tuner.compare.rounds import Entrant, ratio, run_rounds
+from tuner.compare.rows import Comparison, Row, Variant, variants
+from tuner.compare.torch_process import TorchProcess, installed
+from tuner.compare.torch_side import TorchSpec
+from tuner.errors import TunerError
+from tuner.kernels.template import Configuration
+from tuner.processes.scratch import Scratch
+from tuner.results import OK, Measurement, Result
+
+OURS = "tuner's best"
+CUDNN = "cuDNN (PyTorch)"
+NO_TORCH = "PyTorch is not installed; pip install torch"
+NO_DEVICE = "PyTorch runs on NVIDIA GPUs and CPUs, not on this device"
+Says = Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Card:
+    """A row in the making."""
+
+    row: Row
+    entrant: Entrant | None = None
+
+
+@dataclass(slots=True)
+class _Contest:
+    """The rows in their order; each is entered, and then sampled with the others that could be."""
+
+    says: Says
+    cards: list[_Card] = field(default_factory=list)
+
+    def add(self, row: Row, take: Callable[[], float] | None = None) -> None:
+        entrant = Entrant(name=row.name, sample=take) if take else None
+        self.cards.append(_Card(row=row, entrant=entrant))
+
+    def run(self) -> None:
+        entrants = [card.entrant for card in self.cards if card.entrant]
+        self.says(f"timing {len(entrants)} contenders in turn")
+        run_rounds(entrants)
+
+    def rows(self, handed: Handed) -> tuple[Row, ...]:
+        ours = self.cards[0].entrant
+        return tuple(_finished(card, ours, handed) for card in self.cards)
+
+
+def compare(asked: CompareOptions, says: Says) -> Comparison:
+    """Check and time every contender.
+
+    Raises:
+        TunerError: The store has no verified configuration, or it fails now.
+        UsageError: The device is not here.
+    """
+    found = best_found(asked)
+    spec = BenchSpec(device=asked.device, layer=asked.layer, precision=asked.precision, data=asked.data)
+    with ExitStack() as stack:
+        says("preparing the device: inputs and reference")
+        worker = stack.enter_context(Worker(spec))
+        best = fittest(found, worker.facts.environment)
+        folder = str(stack.enter_context(Scratch()).folder) if installed() else None
+        contest = _Contest(says)
+        _enter_ours(contest, worker, best, asked)
+        handed = worker.ask(hand_over, folder)
+        pytorch = ""
+        if folder is None or worker.facts.environment.kind not in ("cuda", "cpu"):
+            contest.add(Row(name=CUDNN, precision="fp32", failure=NO_DEVICE if folder else NO_TORCH))
+        else:
+            torch = _torch_spec(worker, handed, folder)
+            pytorch = _enter_torch(contest, stack, worker, torch, asked.compiled)
+        contest.run()
+        rows = contest.rows(handed)
+    if rows[0].failure:
+        raise TunerError(f"{OURS} failed during the comparison: {rows[0].failure}")
+    return Comparison(
+        layer=asked.layer,
+        precision=asked.precision,
+        environment=worker.facts.environment,
+        study=best.study,
+        trial=best.trial,
+        rows=rows,
+        roof=roof(asked.layer, worker.facts.environment, asked.precision),
+        own_roof=roof(asked.layer, worker.facts.environment, operands_of(best.result.configuration)),
+        pytorch=pytorch,
+        notes=_notes(best, worker),
+    )
+
+
+def _notes(best: Found, worker: Worker) -> tuple[str, ...]:
+    if best.model == worker.facts.environment.model:
+        return ()
+    return (f"the configuration is the best found on {best.model}, not on this device; tune run makes one here",)
+
+
+def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOptions) -> None:
+    """Enter our best, checked and confirmed again, then the baselines.
+
+    Raises:
+        TunerError: Our best is wrong, or does not compile or run any more.
+    """
+    contest.says("checking our kernels on every element")
+    entries = [(OURS, task_of(worker, best.template, best.result, confirm=True))]
+    row = Row(name=OURS, precision=asked.precision, configuration=best.result.configuration)
+    contest.add(row, lambda: worker.ask(sample, OURS))
+    for name in (NAIVE, FINAL_2017):
+        try:
+            template, configuration = baseline(name, asked.layer, worker.facts.limits)
+            result = Result(configuration=configuration, outcome=OK, fingerprint="")
+            entries.append((name, task_of(worker, template, result, confirm=False)))
+        except TunerError as error:
+            contest.add(Row(name=name, precision="fp32", failure=str(error)))
+            continue
+        contest.add(_row_of(name, configuration), lambda name=name: worker.ask(sample, name))  # type: ignore[misc]
+    verdicts = verdicts_of(worker, entries)
+    for card in contest.cards:
+        _judge(card, verdicts.get(card.row.name))
+
+
+def _row_of(name: str, configuration: Configuration) -> Row:
+    return Row(name=name, precision="fp32", configuration=configuration)
+
+
+def _judge(card: _Card, verdict: Verdict | None) -> None:
+    """Take what entering gave; our best must hold."""
+    if verdict is None:
+        return
+    if verdict.outcome == OK:
+        card.row = replace(card.row, max_error=verdict.max_error)
+        return
+    reason = f"{verdict.outcome}: {verdict.text.splitlines()[0] if verdict.text else 'no message'}"
+    if card.row.name == OURS:
+        raise TunerError(f"{card.row.configuration} is verified in the store but fails here: {reason}")
+    card.row, card.entrant = replace(card.row, failure=reason), None
+
+
+def _enter_torch(contest: _Contest, stack: ExitStack, worker: Worker, spec: TorchSpec, compiled: bool) -> str:
+    """Enter PyTorch's variants; return its versions, or nothing where a row says why there is none."""
+    kind = worker.facts.environment.kind
+    contest.says("checking PyTorch's convolutions on every element" + (", compiling some first" if compiled else ""))
+    try:
+        process = TorchProcess(spec)
+    except TunerError as error:
+        contest.add(Row(name=CUDNN, precision="fp32", failure=str(error)))
+        return ""
+    stack.callback(process.close)
+    for variant in variants(kind, compiled):
+        _enter_variant(contest, process, variant)
+    return str(process.facts)
+
+
+def _torch_spec(worker: Worker, handed: Handed, folder: str) -> TorchSpec:
+    machine = worker.facts.environment
+    on_gpu = machine.kind == "cuda"
+    return TorchSpec(
+        device=machine.device if on_gpu else "cpu",
+        folder=folder,
+        flush_bytes=handed.flush_bytes,
+        model=machine.model if on_gpu else "",
+    )
+
+
+def _enter_variant(contest: _Contest, process: TorchProcess, variant: Variant) -> None:
+    layout = "its own" if variant.compiled else variant.layout
+    row = Row(name=variant.name, precision=variant.precision, layout=layout)
+    try:
+        error = process.enter(variant)
+    except TunerError as failed:
+        contest.add(replace(row, failure=str(failed)))
+        return
+    contest.add(replace(row, max_error=error), lambda: process.sample(variant))
+
+
+def _finished(card: _Card, ours: Entrant | None, handed: Handed) -> Row:
+    row, entrant = card.row, card.entrant
+    row = replace(row, tolerance=handed.tolerances[row.precision])
+    if row.max_error is not None and handed.output_range > 0:
+        row = replace(row, relative_error=row.max_error / handed.output_range)
+    if entrant is None:
+        return row
+    measurement = Measurement(samples=tuple(entrant.samples)) if entrant.samples and not entrant.failure else None
+    against = ratio(ours, entrant) if ours and ours is not entrant and measurement else None
+    return replace(row, measurement=measurement, ratio=against, failure=entrant.failure)

@@ -1,0 +1,43 @@
+"""Our kernels on their way into the worker: compiled, then checked one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.bench.protocol import Task, Verdict
+from tuner.bench.worker import Worker
+from tuner.compare.our_side import enter
+from tuner.errors import Rejected, TunerError
+from tuner.export.export import compile_one, task_for
+from tuner.kernels.render import render
+from tuner.kernels.template import KernelTemplate
+from tuner.results import Result
+
+
+def task_of(worker: Worker, template: KernelTemplate, result: Result, *, confirm: bool) -> Task:
+    """Compile a configuration and return the worker's task; with ``confirm`` it is also checked on other inputs.
+
+    Raises:
+        TunerError: It does not compile.
+    """
+    rendered = render(template, result.configuration, worker.spec.layer, worker.facts.limits.dialect)
+    try:
+        binary = compile_one(worker, rendered).binary
+    except Rejected as error:
+        raise TunerError(f"{result.configuration.template} does not compile: {error}") from None
+    task = task_for(template, result, rendered, binary, worker.spec)
+    return task if confirm else Task(binary=binary, rendered=rendered, prune=False)
+
+
+def verdicts_of(worker: Worker, entries: Sequence[tuple[str, Task]]) -> dict[str, Verdict]:
+    """Enter each in the worker; when one takes the process with it, the others enter the next process."""
+    verdicts: dict[str, Verdict] = {}
+    for name, task in entries:
+        try:
+            verdicts[name] = worker.ask(enter, name, task)
+        except Rejected as error:
+            verdicts[name] = Verdict(outcome=error.outcome, text=str(error), lost=True)
+        if verdicts[name].lost:
+            worker.replace()
+            return {name: verdicts[name]} | verdicts_of(worker, [entry for entry in entries if entry[0] != name])
+    return verdicts

@@ -1,0 +1,103 @@
+"""What is compared, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.bench.roofline import Roof
+from tuner.kernels.template import Configuration
+from tuner.problems.accuracy import Precision
+from tuner.problems.problem import Problem
+from tuner.results import Environment, Measurement
+
+NCHW, CHANNELS_LAST = "NCHW", "channels-last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One way to run PyTorch's conv2d: x and w lie on the device in this format and precision before it is timed."""
+
+    library: str
+    precision: Precision
+    layout: str = NCHW
+    compiled: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.library} {self.precision.upper()} {self.layout}"
+
+
+def variants(kind: str, compiled: bool) -> tuple[Variant, ...]:
+    """Return PyTorch's contenders on a kind of device: cuDNN in four precisions and two formats, FP32 on a CPU.
+
+    Args:
+        compiled: Also by ``torch.compile``'s autotuner, which picks formats itself.
+    """
+    on_gpu = kind == "cuda"
+    precisions: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16") if on_gpu else ("fp32",)
+    library = "cuDNN" if on_gpu else "PyTorch"
+    eager = [
+        Variant(library=library, precision=precision, layout=layout)
+        for precision in precisions
+        for layout in (NCHW, CHANNELS_LAST)
+    ]
+    if compiled:
+        eager += [Variant(library="compile", precision=precision, compiled=True) for precision in precisions]
+    return tuple(eager)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One contender's end.
+
+    Attributes:
+        layout: Format of x and w; empty for kernels of ours, which read NCHW.
+        ratio: Its time over ours, round by round; None for ours and for what was not timed.
+        max_error: Largest absolute error on any element of the whole batch; None when it was not reached.
+        relative_error: The same relative to the output's range.
+        tolerance: What its precision allows a correct kernel, absolute.
+        failure: Why it has no time, in one line; empty if it has.
+    """
+
+    name: str
+    precision: Precision
+    layout: str = ""
+    configuration: Configuration | None = None
+    measurement: Measurement | None = None
+    ratio: Measurement | None = None
+    max_error: float | None = None
+    relative_error: float | None = None
+    tolerance: float | None = None
+    failure: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether its error is within its precision's tolerance; None where either is not known."""
+        if self.max_error is None or self.tolerance is None:
+            return None
+        return self.max_error <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All rows, ours first; what PyTorch it was, or nothing where a row says why there is none.
+
+    Attributes:
+        roof: The layer's floor by the precision's own peak: multiply-adds for FP32.
+        own_roof: The floor of what our configuration multiplies: tensor cores' for a template that uses them.
+    """
+
+    layer: Problem
+    precision: Precision
+    environment: Environment
+    study: str
+    trial: int | None
+    rows: tuple[Row, ...]
+    roof: Roof | None
+    own_roof: Roof | None
+    pytorch: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ours(self) -> Row:
+        return self.rows[0]

@@ -1,0 +1,467 @@
+"""Kernel templates: one ``NAME.cu`` beside one ``NAME.py`` that declares parameters, constraints and launch geometry.
+
+A template says how a layer is computed; a configuration is one choice for each of its parameters. Constraints and
+geometry are written once, as plain arithmetic on the parameters' names, and serve single configurations and whole
+columns of them alike::
+
+    Constraint("threads", lambda p, layer, limits: p.BLOCK_X * p.BLOCK_Y <= limits.max_threads,
+               "a block has more threads than the device allows")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from math import inf
+from operator import index
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import Infeasible, UsageError
+from tuner.kernels.calling import Broken, Home, called, line_of, shortened
+from tuner.kernels.expressions import MOST, Expression
+from tuner.kernels.sizes import Sizes, told
+from tuner.kernels.sources import with_includes
+from tuner.kernels.values import Values
+from tuner.kernels.words import check_choices, check_name, check_together, enumerator
+from tuner.problems.problem import Problem
+
+Choice = int | str
+Dialect = str
+CUDA: Dialect = "cuda"
+OPENCL: Dialect = "opencl"
+MOST_BLOCKS = MOST  # along one dimension, on any device
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_TEMPLATE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_SHAPE = re.compile(r"(\d+)x(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceLimits:
+    """What a device allows a kernel, and a study; constraints read these.
+
+    Attributes:
+        capability: 10 * major + minor of a CUDA device, as in ``sm_90``; 0 elsewhere.
+        vector_words: FP32 words that a thread's instruction multiplies at once: 16 on a CPU with AVX-512, 1 on a GPU.
+        precision: What operands may be rounded to before they are multiplied: fp32, tf32, fp16 or bf16.
+
+    Units:
+        ``shared_bytes`` is per block, ``constant_bytes`` per module; ``warp`` is lanes (1 where there are none).
+    """
+
+    dialect: Dialect
+    max_threads: int
+    max_block: tuple[int, int, int]
+    shared_bytes: int
+    constant_bytes: int
+    registers: int
+    warp: int
+    capability: int = 0
+    vector_words: int = 1
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes.
+
+    For a layer whose batch is a letter, the grid is expressions of it.
+
+    Raises:
+        UsageError: Not three whole numbers each; the message says what was given.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("grid", "block"):
+            given = getattr(self, name)
+            sizes = tuple(_size(each) for each in given) if isinstance(given, tuple | list) else ()
+            if len(sizes) != 3 or any(each is None for each in sizes):
+                raise UsageError(
+                    f"{name}={shortened(given)} is not three whole numbers below 2^31; write {name}=(a // b, 1, 1)"
+                )
+            object.__setattr__(self, name, sizes)
+        if (shared := _size(self.shared_bytes)) is None or shared < 0:
+            raise UsageError(f"shared_bytes={shortened(self.shared_bytes)} is no number of bytes; give a whole number")
+        object.__setattr__(self, "shared_bytes", shared)
+
+
+def _size(value: object) -> Any:
+    return value if isinstance(value, Expression) else _whole(value)
+
+
+def _whole(value: object) -> int | None:
+    """Return a Python or NumPy integer as an int, None for anything else and for what no device counts to."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    try:
+        number = index(value)
+    except TypeError:  # an array
+        return None
+    return number if abs(number) <= MOST_BLOCKS else None
+
+
+Magnitudes = tuple[float, float]
+ANY_MAGNITUDE: Magnitudes = (2.0**-24, 2.0**24)
+Predicate = Callable[[Any, Problem, DeviceLimits], Any]
+Derivation = Callable[[Any, Problem], Mapping[str, Any]]
+SizesOf = Callable[[Any, Problem], Sizes | Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A tunable: its SCREAMING name, its choices in order of simplicity (ties go to the earlier), and what it does.
+
+    Raises:
+        UsageError: The name is not SCREAMING, or there are no choices, or one is given twice.
+    """
+
+    name: str
+    choices: tuple[Choice, ...]
+    doc: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise UsageError(f"parameter '{self.name}': the name must be upper case, like TILE_WIDTH")
+        check_name(self.name)
+        if isinstance(self.choices, list):
+            object.__setattr__(self, "choices", tuple(self.choices))
+        if not isinstance(self.choices, tuple):
+            raise UsageError(f"parameter {self.name}: choices are {shortened(self.choices)}; give a tuple: (1, 2)")
+        if not self.choices:
+            raise UsageError(f"parameter {self.name}: no choices; give at least one")
+        for choice in self.choices:
+            if isinstance(choice, bool) or not isinstance(choice, int | str):
+                raise UsageError(
+                    f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word; give one of these"
+                )
+        if len(set(self.choices)) != len(self.choices):
+            raise UsageError(f"parameter {self.name}: a choice is given twice in {self.choices}; give each once")
+        check_choices(self.name, self.choices)
+
+    @property
+    def is_shape(self) -> bool:
+        return _are_shapes(self.choices)
+
+    def parts(self, choice: Choice) -> dict[str, Choice]:
+        """Return the names this choice defines: the parameter itself and, for a shape, its X and Y."""
+        values: dict[str, Choice] = {self.name: choice}
+        if self.is_shape and (match := _SHAPE.fullmatch(str(choice))):
+            stem = self.name.removesuffix("_SHAPE")
+            values |= {f"{stem}_X": int(match[1]), f"{stem}_Y": int(match[2])}
+        return values
+
+    def words(self) -> dict[str, str]:
+        """Return each word that a kernel sees of this parameter, and what it is."""
+        if self.is_shape:
+            parts = (part for part in self.parts(self.choices[0]) if part != self.name)
+            return {self.name: f"the parameter {self.name}", **dict.fromkeys(parts, f"a part of {self.name}")}
+        words = {
+            enumerator(self.name, each): f"{self.name}'s '{each}'" for each in self.choices if isinstance(each, str)
+        }
+        return {self.name: f"the parameter {self.name}", **words}
+
+
+@cache
+def _are_shapes(choices: tuple[Choice, ...]) -> bool:
+    return all(isinstance(choice, str) and _SHAPE.fullmatch(choice) for choice in choices)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A rule known before compiling: what breaks it cannot run, or computes something else.
+
+    ``holds(p, layer, limits)`` must work on scalars and on columns.
+    """
+
+    name: str
+    holds: Predicate
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not callable(self.holds):
+            raise UsageError(f"constraint '{self.name}': no function; write lambda p, layer, limits: ...")
+
+    @property
+    def kind(self) -> str:
+        return "constraint"
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """A matter of taste, told apart from what is valid: what it does not keep would run, and is not worth a trial.
+
+    ``keeps(p, layer, limits)`` must work on scalars and on columns; ``--no-heuristics`` searches the others too.
+    """
+
+    name: str
+    keeps: Predicate
+    why: str
+
+    def __post_init__(self) -> None:
+        if not callable(self.keeps):
+            raise UsageError(f"heuristic '{self.name}': no function; write lambda p, layer, limits: ...")
+
+    @property
+    def holds(self) -> Predicate:
+        return self.keeps
+
+    @property
+    def reason(self) -> str:
+        return self.why
+
+    @property
+    def kind(self) -> str:
+        return "heuristic"
+
+
+Rule = Constraint | Heuristic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One point: a template's name and a value for each of its parameters, in the template's order."""
+
+    template: str
+    values: tuple[tuple[str, Choice], ...]
+
+    @property
+    def key(self) -> str:
+        """Canonical text: equal for equal configurations, across runs and versions."""
+        return _key(self.template, self.values)
+
+    def as_dict(self) -> dict[str, Choice]:
+        return dict(self.values)
+
+    def __str__(self) -> str:
+        return f"{self.template} " + " ".join(f"{name}={value}" for name, value in self.values)
+
+
+@lru_cache(maxsize=1 << 16)
+def _key(template: str, values: tuple[tuple[str, Choice], ...]) -> str:
+    return json.dumps([template, sorted(values)], separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A named configuration that every study measures first. Parameters left out take their first choice.
+
+    Attributes:
+        start: It is nearer to the best than the others, and measured before them: slow ones then take fewer launches.
+    """
+
+    name: str
+    values: Mapping[str, Choice]
+    start: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTemplate:
+    """A kernel source with everything needed to enumerate, render and launch it.
+
+    Args:
+        source: The text of the .cu file; its entry point has the name that the problem says: ``conv_forward``.
+        launch: ``launch(p, layer) -> Launch`` for one configuration.
+        heuristics: What is left out of a space though it would run, and why.
+        sizes: ``sizes(p, layer)``: numbers that follow from a configuration, by the names the kernel has them under; a
+            class of :class:`tuner.kernels.sizes.Sizes`, or a function that returns a dictionary.
+        dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
+        figures: ``figures(p, layer)``: by name, positive sizes (or columns of them) that follow from a configuration
+            and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
+        home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
+        wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
+        problem: The kind of problem that it computes.
+        magnitudes: ``magnitudes(p)``: the least and largest |x|, zeros apart, that a configuration's arithmetic holds;
+            without it a check tries numbers from 2^-24 to 2^24.
+    """
+
+    name: str
+    idea: str
+    source: str
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[Constraint, ...]
+    launch: Callable[[Any, Problem], Launch]
+    baselines: tuple[Baseline, ...] = ()
+    dialects: tuple[Dialect, ...] = (CUDA, OPENCL)
+    figures: Derivation | None = None
+    home: Home | None = None
+    wide_indices: bool = False
+    magnitudes: Callable[[Any], Magnitudes] | None = None
+    heuristics: tuple[Heuristic, ...] = ()
+    sizes: SizesOf | None = None
+    problem: str = "conv"
+
+    def __post_init__(self) -> None:
+        self._check_kinds()
+        rules = [rule.name for rule in self.heuristics]
+        if twice := {rule for rule in rules if [*rules, *(each.name for each in self.constraints)].count(rule) > 1}:
+            raise UsageError(f"template {self.name}: two rules are called '{min(twice)}'; rename one")
+        names = [parameter.name for parameter in self.parameters]
+        if not names:
+            raise UsageError(f"template {self.name}: no parameters; declare at least one")
+        if len(set(names)) != len(names):
+            raise UsageError(f"template {self.name}: a parameter is declared twice in {', '.join(names)}; keep one")
+        check_together(self.name, (word for parameter in self.parameters for word in parameter.words().items()))
+        for baseline in self.baselines:
+            self.configuration(baseline.values)
+
+    def _check_kinds(self) -> None:
+        """Refuse what Python would take and a run would stumble over much later."""
+        if not isinstance(self.name, str) or not _TEMPLATE_NAME.fullmatch(self.name):
+            raise UsageError(f"template name {shortened(self.name)}: give letters, digits, '_', '-' and '.' alone")
+        kinds = {"parameters": Parameter, "constraints": Constraint, "heuristics": Heuristic, "baselines": Baseline}
+        for field, kind in kinds.items():
+            given = getattr(self, field)
+            if not isinstance(given, tuple | list) or not all(isinstance(each, kind) for each in given):
+                raise UsageError(
+                    f"template {self.name}: {field} are {shortened(given)}; give a tuple: ({kind.__name__}(...),)"
+                )
+            object.__setattr__(self, field, tuple(given))
+        if not isinstance(self.source, str):
+            raise UsageError(f"template {self.name}: source is {shortened(self.source)}; write read_source(__file__)")
+        for field in ("launch", "figures", "sizes"):
+            if not callable(given := getattr(self, field)) and (field == "launch" or given is not None):
+                raise UsageError(f"template {self.name}: {field} is no function; write lambda p, layer: ...")
+        if not isinstance(self.dialects, tuple) or not self.dialects or set(self.dialects) - {CUDA, OPENCL}:
+            raise UsageError(
+                f"template {self.name}: dialects={shortened(self.dialects)}; write (CUDA,) or (CUDA, OPENCL)"
+            )
+
+    def configuration(self, values: Mapping[str, Choice]) -> Configuration:
+        """Complete ``values`` with first choices.
+
+        Raises:
+            UsageError: An unknown parameter, or a value that is not among its choices.
+        """
+        unknown = set(values) - {parameter.name for parameter in self.parameters}
+        if unknown:
+            raise UsageError(
+                f"template {self.name}: no parameter {', '.join(sorted(unknown))}; there are: "
+                + ", ".join(parameter.name for parameter in self.parameters)
+            )
+        chosen = []
+        for parameter in self.parameters:
+            value = values.get(parameter.name, parameter.choices[0])
+            if value not in parameter.choices:
+                allowed = ", ".join(map(str, parameter.choices))
+                raise UsageError(f"template {self.name}: {parameter.name}={value} is no choice; there are: {allowed}")
+            chosen.append((parameter.name, value))
+        return Configuration(template=self.name, values=tuple(chosen))
+
+    @property
+    def first_choices(self) -> dict[str, Choice]:
+        return {parameter.name: parameter.choices[0] for parameter in self.parameters}
+
+    def values_of(self, configuration: Configuration) -> Values:
+        """Return the configuration's values as attributes, shapes split into X and Y."""
+        given = configuration.as_dict()
+        merged: dict[str, Choice] = {}
+        for parameter in self.parameters:
+            merged |= parameter.parts(given[parameter.name])
+        return Values(merged)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What a configuration of a space fulfils: constraints, then heuristics."""
+        return (*self.constraints, *self.heuristics)
+
+    def without_heuristics(self) -> KernelTemplate:
+        """Return the template whose space is everything that would run."""
+        return replace(self, heuristics=())
+
+    def violated(self, configuration: Configuration, layer: Problem, limits: DeviceLimits) -> Rule | None:
+        """Return the first constraint that does not hold, else the first such heuristic; None for a point of the space.
+
+        Raises:
+            UsageError: One of them fails.
+        """
+        values = self.values_of(configuration)
+        return next((rule for rule in self.rules if not self.holds(rule, values, layer, limits)), None)
+
+    def holds(self, rule: Rule, values: Values, layer: Problem, limits: DeviceLimits) -> Any:
+        """Return what a rule says of scalars or of columns.
+
+        Raises:
+            UsageError: It fails; names the rule, what it does not find, and the template's line.
+        """
+        try:
+            return called(self.home, rule.holds, values, layer, limits)
+        except Broken as error:
+            raise UsageError(
+                f"template {self.name}: {error.where}: {rule.kind} '{rule.name}' fails: {error.why}"
+            ) from None
+
+    def sizes_of(self, configuration: Configuration, layer: Problem) -> dict[str, tuple[int, str]]:
+        """Return the sizes that a configuration's kernel is told, in order: each a number and a comment.
+
+        Raises:
+            Infeasible: The template's ``sizes`` fails for it, or gives something else; names the template's line.
+        """
+        if self.sizes is None:
+            return {}
+        try:
+            return called(self.home, told, self.sizes, self.values_of(configuration), layer)
+        except Broken as error:
+            raise Infeasible(f"{error.where or line_of(self.sizes)}: sizes fails: {error.why}") from None
+
+    def launch_of(self, configuration: Configuration, layer: Problem) -> Launch:
+        """Return the geometry of a configuration.
+
+        Raises:
+            Infeasible: The template's ``launch`` fails for it, or gives none; names the template's line.
+        """
+        try:
+            launch = called(self.home, self.launch, self.values_of(configuration), layer)
+        except Broken as error:
+            raise Infeasible(f"{error.where}: launch fails: {error.why}") from None
+        if not isinstance(launch, Launch):
+            raise Infeasible(
+                f"{line_of(self.launch)}: launch gives {shortened(launch)}; return Launch(grid=(...), block=(...))"
+            )
+        return launch
+
+    def magnitudes_of(self, configuration: Configuration) -> Magnitudes:
+        """Return the least and largest |x| that a configuration is right for, as it declares.
+
+        Raises:
+            Infeasible: The template's ``magnitudes`` fails for it, or gives no two numbers; names the template's line.
+        """
+        if self.magnitudes is None:
+            return ANY_MAGNITUDE
+        try:
+            given = called(self.home, self.magnitudes, self.values_of(configuration))
+        except Broken as error:
+            raise Infeasible(f"{error.where}: magnitudes fails: {error.why}") from None
+        try:
+            least, most = map(float, given)
+        except (TypeError, ValueError):
+            least = most = 0.0
+        if not 0 < least <= most < inf:
+            raise Infeasible(
+                f"{line_of(self.magnitudes)}: magnitudes gives {shortened(given)}; return two positive numbers"
+            )
+        return least, most
+
+    @property
+    def digest(self) -> str:
+        """Identity of the search space this template declares: parameters and choices in order, not the source."""
+        declared = [[parameter.name, list(parameter.choices)] for parameter in self.parameters]
+        return hashlib.sha256(json.dumps([self.name, declared]).encode()).hexdigest()
+
+
+def read_source(python_file: str) -> str:
+    """Read the .cu beside a template's .py: ``source=read_source(__file__)``.
+
+    Files it includes by ``#include "name"`` are put in their place, so that an edited one is an edited source.
+
+    Raises:
+        UsageError: An included file is missing, or includes itself.
+    """
+    return with_includes(Path(python_file).with_suffix(".cu"))

@@ -1,0 +1,50 @@
+"""Modules' former names, which templates people wrote may still import: each is the module that it has become."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "tuner.arithmetic": "tuner.kernels.arithmetic",
+    "tuner.capabilities": "tuner.kernels.capabilities",
+    "tuner.expressions": "tuner.kernels.expressions",
+    "tuner.layers": "tuner.problems.conv.layers",
+    "tuner.loading": "tuner.kernels.loading",
+    "tuner.rules": "tuner.kernels.heuristics",
+    "tuner.sizes": "tuner.kernels.sizes",
+    "tuner.templates": "tuner.kernels.template",
+    "tuner.values": "tuner.kernels.values",
+}
+
+
+class _Finder:
+    """Finds what was moved, where nothing of that name is."""
+
+    @staticmethod
+    def find_spec(
+        name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(name, _Loader(MOVED[name])) if name in MOVED else None  # type: ignore[arg-type]
+
+
+class _Loader:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, _spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module what it is: the import has put the former name into its ``__spec__``."""
+        module.__spec__ = self.spec
+
+
+def install() -> None:
+    """Let former names be imported."""
+    sys.meta_path.append(_Finder)

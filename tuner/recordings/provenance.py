@@ -1,0 +1,68 @@
+"""Which of our own templates a recording is of: what its columns alone do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import takewhile
+
+import numpy as np
+
+from tuner.kernels.loading import every_template
+from tuner.kernels.template import KernelTemplate
+from tuner.problems.conv.layers import ConvLayer, described_layer
+from tuner.search.arrays import Floats, Rows
+from tuner.search.candidates import ABSENT, Axis, Candidates, Choice
+from tuner.search.derived_features import Figures, logarithms
+
+LAYER = "# layer: "
+
+
+def layer_of(text: str) -> ConvLayer | None:
+    """Return the layer that a recording's comments name, or None."""
+    comments = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    name, _, sizes = next((line for line in comments if line.startswith(LAYER)), "").removeprefix(LAYER).partition(": ")
+    return described_layer(name, sizes)
+
+
+def with_origins(recorded: Candidates, layer: ConvLayer | None) -> Candidates:
+    """Return recorded candidates with what those built-in templates say that they are of, figures if there is a layer.
+
+    A parameter that the recording lacks takes its first choice: the template did not have it yet. One that the template
+    has no longer must have a single choice. A template of the same name with other parameters or choices is none of
+    ours, nor is one of the user's own.
+    """
+    firsts, figures = dict[str, dict[str, Choice]](), list[dict[str, Floats]]()
+    for group, name in enumerate(recorded.names):
+        template = _ours().get(name)
+        rows = _rows_of(template, recorded.axes, recorded.choices[recorded.groups == group]) if template else None
+        figures.append({})
+        if template is not None and rows is not None:
+            firsts[name] = dict(template.first_choices)
+            figures[-1] = logarithms(template, layer, rows) if layer else {}
+    return replace(recorded, firsts=firsts, figures=Figures.joined(recorded.groups, figures))
+
+
+@cache
+def _ours() -> dict[str, KernelTemplate]:
+    return every_template()
+
+
+def _rows_of(template: KernelTemplate, axes: Sequence[Axis], choices: Rows) -> Rows | None:
+    rows: Rows = np.zeros((len(choices), len(template.parameters)), dtype=np.uint8)
+    columns = {parameter.name: column for column, parameter in enumerate(template.parameters)}
+    for axis, chosen in zip(axes, choices.T, strict=True):
+        given = np.unique(chosen[chosen != ABSENT])
+        if axis.name not in columns:
+            if len(given) > 1:
+                return None
+            continue
+        offered = [str(choice) for choice in template.parameters[columns[axis.name]].choices]
+        recorded = [str(axis.choices[index]) for index in given.tolist()]
+        if not set(recorded) <= set(offered):
+            return None
+        table: Rows = np.zeros(ABSENT + 1, dtype=np.uint8)
+        table[given] = [offered.index(choice) for choice in recorded]
+        rows[:, columns[axis.name]] = table[chosen]
+    return rows

@@ -1,0 +1,125 @@
+"""What replayed searches reached: their curves, a sampler's scores by them, and the table of ``tune simulate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import geometric_mean, median
+
+import numpy as np
+
+from tuner.recordings.space import Recorded
+from tuner.search.arrays import Floats
+
+CHECKPOINTS = (20, 50, 100, 200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One search on a recorded space.
+
+    Attributes:
+        ratios: Best time so far over the optimum after each evaluation; infinite before the first success.
+        proposals: Wall seconds of each proposal; a batch's are shared out evenly.
+        compiling: Seconds spent compiling up to each proposal; all 0 where the recording does not say.
+    """
+
+    ratios: Floats
+    proposals: Floats
+    compiling: Floats = field(default_factory=lambda: np.zeros(1))
+
+    def reaches(self, share: float) -> int:
+        """Return after how many evaluations the best is within ``share`` of the optimum; one past the last if never."""
+        within = self.ratios <= 1 + share
+        return int(np.argmax(within)) + 1 if within.any() else len(self.ratios) + 1
+
+    def compiled(self, share: float) -> float:
+        """Return the seconds of compiling until then, or of the whole search if never."""
+        return float(self.compiling[min(self.reaches(share), len(self.compiling)) - 1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A sampler on one space over several seeds.
+
+    Attributes:
+        to_5, to_1: Median evaluations to within 5% and 1%; a miss counts one more than all trials.
+        ratios: Mean best over optimum at each of ``checkpoints``.
+        found: Share of the seeds within 1% at the end.
+        proposal_ms, worst_ms: Median and largest wall time of a proposal.
+        compile_s: Median seconds of compiling to within 1%, one at a time; 0 where it was not recorded.
+    """
+
+    space: str
+    to_5: float
+    to_1: float
+    checkpoints: tuple[int, ...]
+    ratios: tuple[float, ...]
+    found: float
+    proposal_ms: float
+    worst_ms: float
+    compile_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A sampler on all spaces: scores by space, and their geometric means."""
+
+    sampler: str
+    trials: int
+    seeds: int
+    batch: int
+    scores: tuple[Score, ...]
+
+    @cached_property
+    def to_5(self) -> float:
+        return geometric_mean(score.to_5 for score in self.scores)
+
+    @cached_property
+    def to_1(self) -> float:
+        return geometric_mean(score.to_1 for score in self.scores)
+
+    @cached_property
+    def ratios(self) -> tuple[float, ...]:
+        return tuple(float(np.mean(column)) for column in zip(*(score.ratios for score in self.scores), strict=True))
+
+
+def summarise(space: Recorded, curves: Sequence[Curve]) -> Score:
+    """Condense the curves of several seeds on one space; a search without a success stands at the slowest time."""
+    ratios = np.minimum(np.stack([curve.ratios for curve in curves]), space.worst / space.best)
+    proposals = np.concatenate([curve.proposals for curve in curves]) * 1e3
+    checkpoints = tuple(point for point in CHECKPOINTS if point <= ratios.shape[1])
+    return Score(
+        space=space.name,
+        to_5=float(median(curve.reaches(0.05) for curve in curves)),
+        to_1=float(median(curve.reaches(0.01) for curve in curves)),
+        checkpoints=checkpoints,
+        ratios=tuple(float(ratios[:, point - 1].mean()) for point in checkpoints),
+        found=float(np.mean([curve.ratios[-1] <= 1.01 for curve in curves])),
+        proposal_ms=float(np.median(proposals)),
+        worst_ms=float(proposals.max()),
+        compile_s=float(median(curve.compiled(0.01) for curve in curves)),
+    )
+
+
+def table(summary: Summary, compile_times: bool = False) -> str:
+    """Return the scores as aligned text, the geometric means last."""
+    width = max(len("geometric mean"), *(len(score.space) for score in summary.scores))
+    points = summary.scores[0].checkpoints
+    head = (
+        f"{'space':{width}}  to 5%  to 1%  " + "".join(f"  at {point:<3}" for point in points) + "  found     ms  worst"
+    )
+    lines = [f"{summary.sampler}, {summary.seeds} seeds, {summary.trials} trials, {summary.batch} at a time"]
+    lines.append(head + "  compile s" * compile_times)
+    for score in summary.scores:
+        ratios = "".join(f"  {ratio:6.3f}" for ratio in score.ratios)
+        lines.append(
+            f"{score.space:{width}} {score.to_5:6.1f} {score.to_1:6.1f}  {ratios}"
+            f"   {score.found:4.0%} {score.proposal_ms:6.1f} {score.worst_ms:6.0f}"
+            + f"  {score.compile_s:9.1f}"
+            * compile_times
+        )
+    ratios = "".join(f"  {ratio:6.3f}" for ratio in summary.ratios)
+    lines.append(f"{'geometric mean':{width}} {summary.to_5:6.1f} {summary.to_1:6.1f}  {ratios}   (ratios: mean)")
+    return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""From what a person asks for to a run's options: the one place of the defaults, for the command and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast, get_args
+
+from tuner.devices import check_name, resolve
+from tuner.errors import UsageError
+from tuner.problems.accuracy import Precision
+from tuner.problems.lookup import find_problem, says_rows
+from tuner.problems.problem import Problem
+from tuner.search.samplers.factory import SAMPLERS
+from tuner.suggestions import alternatives
+
+
+def asked_layer(layer: str | Problem, batch: int | None, device: str) -> Problem:
+    """Return the layer with its batch: the one given, else the one its sizes say, else what suits the device.
+
+    Args:
+        device: A resolved device name.
+
+    Raises:
+        UsageError: No such layer, or a size is out of range.
+    """
+    if isinstance(layer, Problem):
+        return layer if batch is None else layer.with_rows(batch)
+    found = find_problem(layer, batch)
+    return found if batch is not None or says_rows(layer) else found.with_rows(found.default_rows(device))
+
+
+def asked_device(name: str) -> str:
+    """Return a device's full name; ``auto`` is the first NVIDIA GPU, else the CPU."""
+    return resolve(check_name(name))
+
+
+def asked_sampler(name: str | None) -> str:
+    """Return the sampler of that name; the usual one for None."""
+    if name is not None and name not in SAMPLERS:
+        raise UsageError(f"sampler '{name}' is unknown; {alternatives(name, SAMPLERS)}")
+    return name or SAMPLERS[0]
+
+
+def asked_precision(name: str) -> Precision:
+    """Return the precision of that name."""
+    known = get_args(Precision)
+    if name not in known:
+        raise UsageError(f"precision '{name}' is unknown; give one of {', '.join(known)}")
+    return cast(Precision, name)
+
+
+def as_words(text: str | Sequence[str]) -> Sequence[str]:
+    return (text,) if isinstance(text, str) else text
+
+
+def as_path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
