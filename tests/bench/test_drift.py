@@ -17,7 +17,7 @@ from tuner.bench.drift import as_of_now, change_since, speed_change
 from tuner.bench.protocol import BenchSpec
 from tuner.bench.telemetry import describe, warnings
 from tuner.bench.worker import Worker
-from tuner.bench.worker_process import Workshop
+from tuner.bench.worker_process import WorkerState
 from tuner.problems.conv.layers import find_layer
 from tuner.results import Result, Telemetry
 
@@ -97,10 +97,10 @@ def test_canary_is_as_many_images_on_a_slower_day(monkeypatch: pytest.MonkeyPatc
     images = []
     for seconds in (0.01, 0.3):
         monkeypatch.setattr(Bench, "time_reference", lambda *_, samples, seconds=seconds: (seconds,) * samples)
-        shop = Workshop(BenchSpec(device="cpu", layer=find_layer("sp18/conv1", 50)))
-        assert shop.facts.reference_seconds == seconds
-        images.append(shop.canary.rows)
-        shop.device.close()
+        state = WorkerState(BenchSpec(device="cpu", layer=find_layer("sp18/conv1", 50)))
+        assert state.facts.reference_seconds == seconds
+        images.append(state.canary.rows)
+        state.device.close()
     assert images[0] == images[1]
     assert 1 <= images[0] <= 50
 

@@ -32,7 +32,7 @@ from tuner.results import Measurement, Telemetry
 from tuner.storage import Store
 from tuner.storage.schema import SCHEMA_VERSION
 from tuner.tuning import Progress, RunOptions
-from tuner.tuning.ceiling_check import Doubt
+from tuner.tuning.ceiling_check import CeilingCheck
 from tuner.tuning.roofline_stop import near_floor
 
 CONV2 = find_layer("fa18/conv2", 10_000)
@@ -228,11 +228,13 @@ def test_a_best_at_the_floor_has_the_ceilings_measured_again_before_it_ends_a_se
     worker = SimpleNamespace(ask=lambda _: asked.append(1) or high)
     state = progress_at(0.6)
     state.environment = low
-    doubt = Doubt(worker, RunOptions(layer=CONV2, device="cuda:0", templates=(TOY,), storage="", sampler="random"))
-    doubt.look(state)
+    check = CeilingCheck(
+        worker, RunOptions(layer=CONV2, device="cuda:0", templates=(TOY,), storage="", sampler="random")
+    )
+    check.look(state)
     assert (len(asked), state.environment) == (1, high)
     state.environment = low
-    doubt.look(state)
+    check.look(state)
     assert len(asked) == 1
 
 

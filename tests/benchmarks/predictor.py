@@ -28,7 +28,7 @@ from tuner.problems.conv.layers import LAYERS, ConvLayer, find_layer
 from tuner.results import Resources, Result
 from tuner.search.candidates import Candidates
 from tuner.search.resource_model import resident_warps
-from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLED_BYTES, SPILLS, Foresight
+from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLED_BYTES, SPILLS, ResourceFilter
 
 TEMPLATES = builtin_templates()
 COLUMNS = ("layer", "trials", "hopeless", "dropped", "wrong", "missed", "median", "90%", "warps right", "ms each")
@@ -74,7 +74,7 @@ def hopeless(space: Space, result: Result) -> str:
 def judge(layer: ConvLayer, results: Sequence[Result]) -> tuple[str, ...]:
     """Offer results one by one, as a sampler would propose them; the dropped ones teach nothing."""
     space = space_of(layer)
-    foresight = Foresight(space, Candidates.of(space))
+    resource_filter = ResourceFilter(space, Candidates.of(space))
     dropped, wrong, missed, offered, bad = 0, 0, 0, 0, 0
     started = time.process_time()
     for result in results:
@@ -82,13 +82,13 @@ def judge(layer: ConvLayer, results: Sequence[Result]) -> tuple[str, ...]:
         if index is None or result.resources.registers is None:
             continue  # the space has changed since
         truth = hopeless(space, result)
-        kept = foresight.keep([index])
+        kept = resource_filter.keep([index])
         offered, bad, dropped = offered + 1, bad + bool(truth), dropped + (not kept)
         wrong += not kept and not truth
         missed += bool(kept) and bool(truth)
         if kept:
-            foresight.learn(index, result)
-    spent, seen = 1e3 * (time.process_time() - started) / max(offered, 1), foresight.foreseen
+            resource_filter.learn(index, result)
+    spent, seen = 1e3 * (time.process_time() - started) / max(offered, 1), resource_filter.stats
     kinds = f"{dropped} ({seen.dropped[SPILLS]} spills)"
     errors = ("-", "-", "-")
     if seen.errors:

@@ -15,7 +15,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, final, toy_configuration, toy_key
 from tuner.cli import _run
 from tuner.compare import CompareOptions, compare, rounds
 from tuner.compare.contenders import best_found
-from tuner.compare.rounds import Entrant, ratio, run_rounds
+from tuner.compare.rounds import Contender, ratio, run_rounds
 from tuner.compare.rows import CHANNELS_LAST, Row, Variant, variants
 from tuner.compare.torch_side import EXPECTED, MIN_FLUSH, TorchSpec, W, X, _Bench, enter_variant, open_torch
 from tuner.errors import NoWinner, TunerError
@@ -138,9 +138,9 @@ def test_rounds_take_each_contender_once_and_rotate_who_begins():
         return sample
 
     a, b, c = (
-        Entrant(name="a", sample=sampler("a")),
-        Entrant(name="b", sample=sampler("b", 2)),
-        Entrant(name="c", sample=sampler("c")),
+        Contender(name="a", sample=sampler("a")),
+        Contender(name="b", sample=sampler("b", 2)),
+        Contender(name="c", sample=sampler("c")),
     )
     run_rounds([a, b, c], rounds=range(4, 6), seconds=60.0)
     assert "".join(order) == "abcbcacabacca"
@@ -153,12 +153,12 @@ def test_rounds_take_each_contender_once_and_rotate_who_begins():
 def test_each_sample_waits_until_the_last_ones_threads_sleep(monkeypatch):
     done = []
     monkeypatch.setattr(rounds.time, "sleep", done.append)
-    run_rounds([Entrant(name="a", sample=lambda: done.append("sample") or 1.0)], rounds=range(2, 3), seconds=60.0)
+    run_rounds([Contender(name="a", sample=lambda: done.append("sample") or 1.0)], rounds=range(2, 3), seconds=60.0)
     assert done == [rounds.REST, "sample", rounds.REST, "sample"]
 
 
 def test_rounds_end_after_their_time_but_not_before_the_fewest():
-    entrant = Entrant(name="a", sample=lambda: 1.0)
+    entrant = Contender(name="a", sample=lambda: 1.0)
     run_rounds([entrant], rounds=range(3, 50), seconds=0.0)
     assert len(entrant.samples) == 3
 

@@ -23,7 +23,7 @@ HEALTH_SAMPLES = 9
 PEAK_MARGIN = 1.2  # by which the memory may be faster than it was measured to be
 
 
-class Workshop:
+class WorkerState:
     """Everything a worker keeps between tasks."""
 
     def __init__(self, spec: BenchSpec) -> None:
@@ -82,32 +82,32 @@ class Workshop:
         self.second.audit()
 
 
-_workshop: Workshop | None = None
+_state: WorkerState | None = None
 
 
-def prepared(spec: BenchSpec) -> Workshop:
+def prepared(spec: BenchSpec) -> WorkerState:
     """Return this process's workshop for ``spec``, made now if it is not there."""
-    global _workshop  # noqa: PLW0603  (one device, one bench, one process)
-    if _workshop is None or _workshop.spec != spec:
-        _workshop = Workshop(spec)
-    return _workshop
+    global _state  # noqa: PLW0603  (one device, one bench, one process)
+    if _state is None or _state.spec != spec:
+        _state = WorkerState(spec)
+    return _state
 
 
 def facts(spec: BenchSpec) -> BenchFacts:
     from tuner.bench.ceilings import with_ceilings
 
-    shop = prepared(spec)
+    state = prepared(spec)
     stages.enter("the device's ceilings: memory and arithmetic peaks")
-    shop.facts = replace(shop.facts, environment=with_ceilings(shop.bench, shop.device.environment))
-    return shop.facts
+    state.facts = replace(state.facts, environment=with_ceilings(state.bench, state.device.environment))
+    return state.facts
 
 
 def ceilings(spec: BenchSpec) -> Environment:
     """Return the device with its ceilings, measured again where they may have been disturbed."""
     from tuner.bench.ceilings import with_ceilings
 
-    shop = prepared(spec)
-    return with_ceilings(shop.bench, shop.device.environment)
+    state = prepared(spec)
+    return with_ceilings(state.bench, state.device.environment)
 
 
 def compile_text(spec: BenchSpec, text: str) -> bytes:
@@ -128,21 +128,21 @@ def telemetry(spec: BenchSpec) -> Telemetry:
 def evaluate(spec: BenchSpec, task: Task) -> Verdict:
     from tuner.bench.trial import Trial, evaluate
 
-    shop, started = prepared(spec), time.monotonic()
+    state, started = prepared(spec), time.monotonic()
     try:
-        trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
-        verdict = evaluate(trial, shop.second, shop.canaries(samples=1)[0], shop.least_seconds)
-        shop.audit()
+        trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
+        verdict = evaluate(trial, state.second, state.canaries(samples=1)[0], state.least_seconds)
+        state.audit()
     except Exception as error:  # a driver has errors of its own
-        verdict = verdict_of(shop, error)
+        verdict = verdict_of(state, error)
     return replace(verdict, seconds=time.monotonic() - started)
 
 
-def verdict_of(shop: Workshop, error: Exception) -> Verdict:
+def verdict_of(state: WorkerState, error: Exception) -> Verdict:
     """Return the verdict on a configuration that failed, and whether this process is lost with it."""
     failed = ours(error)
     if isinstance(failed, Rejected):
-        return Verdict(outcome=failed.outcome, text=failed.whole, lost=_lost(shop, failed))
+        return Verdict(outcome=failed.outcome, text=failed.whole, lost=_lost(state, failed))
     trace = f"\n{failed.trace}" if isinstance(failed, Unforeseen) and failed.trace else ""
     return Verdict(outcome=Crashed.outcome, text=f"{failed}{trace}", lost=True)
 
@@ -157,7 +157,7 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
     """
     from tuner.bench.trial import Spoilt, Trial, interleave
 
-    shop, begun = prepared(spec), time.monotonic()
+    state, begun = prepared(spec), time.monotonic()
     ends: list[Any] = []
     sound: list[tuple[int, Trial]] = []
     for number, task in enumerate(tasks):
@@ -165,21 +165,21 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
             ends.append(())
             continue
         try:
-            trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
+            trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
             trial.check()
-            trial.confirm(shop.second)
-            shop.audit()
+            trial.confirm(state.second)
+            state.audit()
         except Exception as error:
-            ends.append(verdict_of(shop, error))
+            ends.append(verdict_of(state, error))
             if ends[-1].lost:
                 return [*ends, *((),) * (len(tasks) - len(ends))]
             continue
         ends.append(())
         sound.append((number, trial))
     try:
-        timed = interleave([trial for _, trial in sound], heat, begun, shop.audit)
+        timed = interleave([trial for _, trial in sound], heat, begun, state.audit)
     except Spoilt as spoilt:
-        ends[sound[spoilt.which][0]] = replace(verdict_of(shop, spoilt.error), lost=True)
+        ends[sound[spoilt.which][0]] = replace(verdict_of(state, spoilt.error), lost=True)
         return ends
     for (number, _), samples in zip(sound, timed, strict=True):
         ends[number] = samples
@@ -190,16 +190,16 @@ def agreement(spec: BenchSpec, task: Task) -> Agreement:
     from tuner.bench.agreement import agreement_of
     from tuner.bench.trial import Trial
 
-    shop = prepared(spec)
-    return agreement_of(Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds), spec.data)
+    state = prepared(spec)
+    return agreement_of(Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds), spec.data)
 
 
-def _lost(shop: Workshop, error: Rejected) -> bool:
+def _lost(state: WorkerState, error: Rejected) -> bool:
     """Whether this process can still be trusted: a busy or faulted device and damaged inputs cannot be mended."""
     if isinstance(error, TimedOut | Crashed | StrayWrite):
         return True
     try:
-        shop.audit()
+        state.audit()
     except (WrongResult, DeviceError):
         return True
     return False

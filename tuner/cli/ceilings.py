@@ -47,8 +47,8 @@ def _again(spec: BenchSpec) -> Environment:
     from tuner.bench.ceilings import with_ceilings
     from tuner.bench.worker_process import prepared
 
-    shop = prepared(spec)
-    return with_ceilings(shop.bench, shop.device.environment, again=True)
+    state = prepared(spec)
+    return with_ceilings(state.bench, state.device.environment, again=True)
 
 
 def _plain(machine: Environment) -> dict[str, Any]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReplayRequest:
     """Which trial to run again, and what else to do with it."""
 
     study: str
@@ -39,7 +39,7 @@ class Asked:
     profile: bool = False
 
 
-def replay_trial(asked: Asked, storage: str, templates: tuple[KernelTemplate, ...]) -> None:
+def replay_trial(asked: ReplayRequest, storage: str, templates: tuple[KernelTemplate, ...]) -> None:
     """Compile, check, time and confirm a trial again, saying each step; its counters too if they are asked for.
 
     Raises:

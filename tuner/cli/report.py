@@ -15,7 +15,7 @@ from tuner.storage import Store
 from tuner.storage.commands import command
 from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
 from tuner.tuning.finals import NOISY, noise_of
-from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLS, Foreseen
+from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLS, FilterStats
 
 UNSETTLED = "*: winner; ?: measured as fast, but was not in the finals"
 NOT_SETTLED = "no verified winner yet; run the same command again to continue"
@@ -31,7 +31,7 @@ def print_report(report: Report, asked: RunOptions) -> None:
     if report.baselines:
         _print_baselines(report.baselines, progress)
     print_failures(report.failed)
-    for line in foreseen_lines(report.foreseen, report.winner):
+    for line in filter_lines(report.filter_stats, report.winner):
         echo_wrapped(line)
     for line in report.health:
         echo_wrapped(line)
@@ -150,7 +150,7 @@ def _print_baselines(baselines: Sequence[Result], progress: Progress) -> None:
     table("named baselines", (*COLUMNS[1:6], "baseline"), rows, left=("baseline",))
 
 
-def foreseen_lines(seen: Foreseen, winner: Result | None) -> list[str]:
+def filter_lines(seen: FilterStats, winner: Result | None) -> list[str]:
     """Return what was dropped before compiling and how often that was wrong; nothing without a prediction."""
     lines = []
     if seen.errors:

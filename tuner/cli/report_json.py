@@ -8,7 +8,7 @@ from typing import Any
 from tuner.cli.failures import failures_json
 from tuner.results import Result
 from tuner.tuning import Progress, Report, RunOptions
-from tuner.tuning.resource_filter import Foreseen
+from tuner.tuning.resource_filter import FilterStats
 
 
 def report_json(report: Report) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "baselines": [result_json(result, progress) for result in report.baselines],
         "outcomes": dict(progress.outcomes),
         "failures": failures_json(report.failed),
-        "foreseen": foreseen_json(report.foreseen, report.winner),
+        "foreseen": filter_json(report.filter_stats, report.winner),
         "health": list(report.health),
         "stopped": list(report.stopped),
         "over": report.over,
@@ -104,7 +104,7 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
     return plain
 
 
-def foreseen_json(seen: Foreseen, winner: Result | None) -> dict[str, Any]:
+def filter_json(seen: FilterStats, winner: Result | None) -> dict[str, Any]:
     compared = len(seen.errors)
     return {
         "dropped": dict(seen.dropped),

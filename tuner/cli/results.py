@@ -218,9 +218,9 @@ def dashboard(port: int | None, host: str, storage: str) -> None:
 @options.storage
 def replay(study: str, trial: int, keep_source: Path | None, profile: bool, **rest: Any) -> None:
     """Run one configuration of a study again, verbosely; nothing is stored."""
-    from tuner.cli.replay import Asked, replay_trial
+    from tuner.cli.replay import ReplayRequest, replay_trial
 
-    asked = Asked(study=study, trial=trial, keep_source=keep_source, profile=profile)
+    asked = ReplayRequest(study=study, trial=trial, keep_source=keep_source, profile=profile)
     replay_trial(asked, rest["storage"], options.chosen_templates(rest["templates"]))
 
 

@@ -16,8 +16,8 @@ from tuner.bench.worker import Worker
 from tuner.compare.contenders import FINAL_2017, NAIVE, Found, baseline, best_found, fittest
 from tuner.compare.entries import task_of, verdicts_of
 from tuner.compare.options import CompareOptions
-from tuner.compare.our_side import Handed, hand_over, sample
-from tuner.compare.rounds import Entrant, ratio, run_rounds
+from tuner.compare.our_side import ReferenceFacts, hand_over, sample
+from tuner.compare.rounds import Contender, ratio, run_rounds
 from tuner.compare.rows import Comparison, Row, Variant, variants
 from tuner.compare.torch_process import TorchProcess, installed
 from tuner.compare.torch_side import TorchSpec
@@ -38,7 +38,7 @@ class _Card:
     """A row in the making."""
 
     row: Row
-    entrant: Entrant | None = None
+    entrant: Contender | None = None
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Contest:
     cards: list[_Card] = field(default_factory=list)
 
     def add(self, row: Row, take: Callable[[], float] | None = None) -> None:
-        entrant = Entrant(name=row.name, sample=take) if take else None
+        entrant = Contender(name=row.name, sample=take) if take else None
         self.cards.append(_Card(row=row, entrant=entrant))
 
     def run(self) -> None:
@@ -57,7 +57,7 @@ class _Contest:
         self.says(f"timing {len(entrants)} contenders in turn")
         run_rounds(entrants)
 
-    def rows(self, handed: Handed) -> tuple[Row, ...]:
+    def rows(self, handed: ReferenceFacts) -> tuple[Row, ...]:
         ours = self.cards[0].entrant
         return tuple(_finished(card, ours, handed) for card in self.cards)
 
@@ -165,7 +165,7 @@ def _enter_torch(contest: _Contest, stack: ExitStack, worker: Worker, spec: Torc
     return str(process.facts)
 
 
-def _torch_spec(worker: Worker, handed: Handed, folder: str) -> TorchSpec:
+def _torch_spec(worker: Worker, handed: ReferenceFacts, folder: str) -> TorchSpec:
     machine = worker.facts.environment
     on_gpu = machine.kind == "cuda"
     return TorchSpec(
@@ -187,7 +187,7 @@ def _enter_variant(contest: _Contest, process: TorchProcess, variant: Variant) -
     contest.add(replace(row, max_error=error), lambda: process.sample(variant))
 
 
-def _finished(card: _Card, ours: Entrant | None, handed: Handed) -> Row:
+def _finished(card: _Card, ours: Contender | None, handed: ReferenceFacts) -> Row:
     row, entrant = card.row, card.entrant
     row = replace(row, tolerance=handed.tolerances[row.precision])
     if row.max_error is not None and handed.output_range > 0:

@@ -21,7 +21,7 @@ DOWNLOAD_BYTES = 256 << 20  # copied from the device at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class ReferenceFacts:
     """What the other side needs to know of ours.
 
     Attributes:
@@ -38,27 +38,27 @@ class Handed:
 _entered: dict[str, Trial] = {}
 
 
-def hand_over(spec: BenchSpec, folder: str | None) -> Handed:
+def hand_over(spec: BenchSpec, folder: str | None) -> ReferenceFacts:
     """Return the output's range and the tolerances; write inputs and expected output to ``folder``, if there is one.
 
     Raises:
         TunerError: The folder has no room for them.
     """
-    shop = prepared(spec)
-    inputs, problem = shop.inputs, spec.layer
+    state = prepared(spec)
+    inputs, problem = state.inputs, spec.layer
     try:
         low, high = _download(spec, inputs.revealed(), problem.output.shape, _file(folder, EXPECTED))
         for tensor in problem.inputs if folder else ():
             _download(spec, inputs.stock[tensor.name], tensor.shape, _file(folder, f"{tensor.name}.npy"))
     except OSError as error:
         raise TunerError(f"inputs and output cannot be written to {folder} ({error.strerror}); set TMPDIR") from None
-    return Handed(
+    return ReferenceFacts(
         output_range=high - low,
         tolerances={
             name: tolerance(problem, inputs.norm, inputs.largest, name)  # type: ignore[arg-type]
             for name in INPUT_ROUNDOFF
         },
-        flush_bytes=shop.bench.flush_bytes,
+        flush_bytes=state.bench.flush_bytes,
     )
 
 
@@ -83,15 +83,15 @@ def _download(spec: BenchSpec, source: Buffer, shape: tuple[int, ...], path: Pat
 
 def enter(spec: BenchSpec, name: str, task: Task) -> Verdict:
     """Check a contender on the real inputs, confirm it on others if its task asks for that, and warm it up."""
-    shop = prepared(spec)
+    state = prepared(spec)
     try:
-        trial = Trial(shop.inputs, task, spec.protocol, shop.facts.reference_seconds)
+        trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
         error = trial.check()
         if task.confirm:
-            trial.confirm(shop.second)
+            trial.confirm(state.second)
         trial.warm_up()
     except (Rejected, DeviceError) as failed:
-        return verdict_of(shop, failed)
+        return verdict_of(state, failed)
     _entered[name] = trial
     return Verdict(outcome=OK, max_error=error, resources=trial.kernel.resources, confirmed=bool(task.confirm))
 

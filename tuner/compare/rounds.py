@@ -15,7 +15,7 @@ SECONDS = 20.0  # no new round begins after this, once there are the fewest
 
 
 @dataclass(slots=True, kw_only=True)
-class Entrant:
+class Contender:
     """A contender that passed its entry: where its samples come from, and those it has."""
 
     name: str
@@ -24,7 +24,7 @@ class Entrant:
     failure: str = ""
 
 
-def run_rounds(entrants: Sequence[Entrant], rounds: range = ROUNDS, seconds: float = SECONDS) -> None:
+def run_rounds(entrants: Sequence[Contender], rounds: range = ROUNDS, seconds: float = SECONDS) -> None:
     """Fill each entrant's samples in turn; one that fails keeps its message and is left out from then on."""
     started = time.monotonic()
     for start in range(rounds.stop - 1):
@@ -34,7 +34,7 @@ def run_rounds(entrants: Sequence[Entrant], rounds: range = ROUNDS, seconds: flo
             _take(entrants[(start + step) % len(entrants)])
 
 
-def _take(entrant: Entrant) -> None:
+def _take(entrant: Contender) -> None:
     if entrant.failure:
         return
     time.sleep(REST)
@@ -44,7 +44,7 @@ def _take(entrant: Entrant) -> None:
         entrant.failure = str(error).splitlines()[0]
 
 
-def ratio(ours: Entrant, theirs: Entrant) -> Measurement | None:
+def ratio(ours: Contender, theirs: Contender) -> Measurement | None:
     """Return theirs over ours, round by round: what drifts from round to round cancels."""
     pairs = tuple(their / our for our, their in zip(ours.samples, theirs.samples, strict=False))
     return Measurement(samples=pairs) if pairs else None

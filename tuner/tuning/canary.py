@@ -10,7 +10,7 @@ from tuner.tuning.progress import Observer
 DRIFT = 0.05
 
 
-class Health:
+class Canary:
     """A device's health in one run, and every line said about it.
 
     Attributes:

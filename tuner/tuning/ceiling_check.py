@@ -16,7 +16,7 @@ from tuner.tuning.roofline_stop import near_floor
 MOST = 3  # times in a run
 
 
-class Doubt:
+class CeilingCheck:
     """Measures the ceilings again before a floor that they set may end a search."""
 
     def __init__(self, worker: Worker, options: RunOptions) -> None:

@@ -18,7 +18,7 @@ MOST_HEATS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Ranking:
     """The end of the finals: results with their new measurements, the winner and those tied with it first."""
 
     ranking: tuple[Result, ...]
@@ -47,7 +47,7 @@ def noise_of(results: Sequence[Result]) -> float:
     return fastest.measurement.spread if fastest and fastest.measurement else 0.0
 
 
-def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Settled:
+def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Ranking:
     """Order results of the finals: the winner (the simplest of those tied with the fastest), the rest by median.
 
     Only results of the fastest one's own heat can tie with it. Where the noise is above ``NOISY`` nearly everything is
@@ -55,14 +55,14 @@ def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Sett
     """
     by_time = sorted(results, key=lambda result: result.seconds)
     if not by_time or by_time[0].measurement is None:
-        return Settled(ranking=tuple(by_time), tied=frozenset())
+        return Ranking(ranking=tuple(by_time), tied=frozenset())
     best, fastest = by_time[0], by_time[0].measurement
     beside = [each for each in by_time if each.measurement and each.settled == best.settled]
     tied = [each for each in beside if each.measurement and indistinguishable(fastest, each.measurement)]
     winner = best if fastest.spread > NOISY else min(tied, key=lambda result: (simplicity(result), result.seconds))
     ranking = (winner, *(each for each in by_time if each is not winner))
     keys = frozenset(each.configuration.key for each in tied) if len(tied) > 1 else frozenset[str]()
-    return Settled(ranking=ranking, tied=keys)
+    return Ranking(ranking=ranking, tied=keys)
 
 
 def finalists(results: Sequence[Result], settled: frozenset[str], champion: str = "") -> list[Result]:

@@ -19,7 +19,7 @@ from tuner.storage import StudyHandle
 from tuner.tuning.fingerprint import fingerprint
 from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
-from tuner.tuning.proposals import Supply
+from tuner.tuning.proposals import ProposalQueue
 
 POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
@@ -48,24 +48,30 @@ class Pipeline:
     """
 
     def __init__(
-        self, options: RunOptions, space: Space, facts: BenchFacts, supply: Supply, handle: StudyHandle
+        self, options: RunOptions, space: Space, facts: BenchFacts, proposals: ProposalQueue, handle: StudyHandle
     ) -> None:
-        self._options, self._space, self._facts, self._supply, self._handle = options, space, facts, supply, handle
+        self._options, self._space, self._facts, self._proposals, self._handle = (
+            options,
+            space,
+            facts,
+            proposals,
+            handle,
+        )
         self.pending: deque[Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self.waited = 0.0
         self.compiler = Compiler(facts.environment, options.jobs, options.compile_timeout or COMPILE_SECONDS)
 
     def fill(self, most: int | None) -> None:
-        """Keep the compilers busy: claim what the supply gives, up to ``most`` without a result, and submit it."""
+        """Keep the compilers busy: claim what the queue gives, up to ``most`` without a result, and submit it."""
         jobs = self._options.jobs
         room = AHEAD * jobs - len(self.pending)
         if room < jobs // 4:
             return  # several at a time cost little more than one
         if most is not None:
             room = min(room, most - len(self.claimed))
-        while room > 0 and not (self.pending and not self._supply.has_some(hurry=len(self.pending) < jobs)):
-            taken = self._supply.take(min(room, jobs))  # the first compile meanwhile
+        while room > 0 and not (self.pending and not self._proposals.has_some(hurry=len(self.pending) < jobs)):
+            taken = self._proposals.take(min(room, jobs))  # the first compile meanwhile
             if not taken:
                 break
             self.send(taken)

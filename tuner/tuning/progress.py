@@ -13,7 +13,7 @@ from tuner.bench.roofline import Roof, operands_of, roof
 from tuner.errors import StorageError
 from tuner.problems.problem import Problem, is_naive
 from tuner.results import Environment, Result
-from tuner.tuning.resource_filter import Foreseen
+from tuner.tuning.resource_filter import FilterStats
 
 if TYPE_CHECKING:
     from tuner.storage import StudyHandle
@@ -144,7 +144,7 @@ class Report:
         tolerance: The largest absolute error that a correct kernel may have at this precision.
         unit: The largest error of a plain FP32 kernel on the same inputs.
         agreement: What the network makes of the winner, where its factors are rounded.
-        foreseen: How the predictions of resources did.
+        filter_stats: How the predictions of resources did.
     """
 
     progress: Progress
@@ -157,7 +157,7 @@ class Report:
     tolerance: float | None = None
     unit: float | None = None
     agreement: Agreement | None = None
-    foreseen: Foreseen = field(default_factory=Foreseen)
+    filter_stats: FilterStats = field(default_factory=FilterStats)
     stopped: tuple[str, ...] = ()
     finals: tuple[str, ...] = ()
     over: bool = False

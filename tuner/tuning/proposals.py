@@ -11,7 +11,7 @@ from tuner.problems.problem import is_naive
 from tuner.results import Result
 from tuner.search.samplers.base import Sampler
 from tuner.storage import COMPILE, StudyHandle
-from tuner.tuning.resource_filter import Foresight
+from tuner.tuning.resource_filter import ResourceFilter
 
 ROUNDS = 4  # of asking for proposals that are not hopeless; then any will do
 Named = tuple[Configuration, str]
@@ -41,18 +41,23 @@ def measured(space: Space, results: Iterable[Result]) -> tuple[Result, ...]:
     return tuple(sorted(named, key=lambda result: place.get(result.configuration.key, len(place))))
 
 
-class Supply:
+class ProposalQueue:
     """Hands out valid configurations that nobody has measured or claimed.
 
     Args:
-        sampler: Proposes; what ``foresight`` finds hopeless is put off.
+        sampler: Proposes; what ``resource_filter`` finds hopeless is put off.
         known: Results the study has already; both learn from them.
     """
 
     def __init__(
-        self, space: Space, sampler: Sampler, foresight: Foresight, handle: StudyHandle, known: Iterable[Result]
+        self,
+        space: Space,
+        sampler: Sampler,
+        resource_filter: ResourceFilter,
+        handle: StudyHandle,
+        known: Iterable[Result],
     ) -> None:
-        self._space, self._sampler, self._foresight, self._handle = space, sampler, foresight, handle
+        self._space, self._sampler, self._resource_filter, self._handle = space, sampler, resource_filter, handle
         seen = set()
         for result in known:
             seen.add(result.configuration.key)
@@ -92,12 +97,12 @@ class Supply:
         kept: list[int] = []
         for _ in range(ROUNDS):
             proposed = self._sampler.propose(count - len(kept))
-            good = self._foresight.keep(proposed)
+            good = self._resource_filter.keep(proposed)
             for index in set(proposed) - set(good):
                 self._sampler.skip(index)
             kept += good
             if len(kept) == count or not proposed or (kept and not self._sampler.has_some()):
-                return kept or self._foresight.put_off(count)
+                return kept or self._resource_filter.put_off(count)
         return kept + self._sampler.propose(count - len(kept))
 
     def _skip(self, configuration: Configuration) -> None:
@@ -110,7 +115,7 @@ class Supply:
         index = self._space.find(result.configuration)
         if index is None:
             return
-        self._foresight.learn(index, result)
+        self._resource_filter.learn(index, result)
         measured = result.measurement
         if not result.ok or measured is None:
             self._sampler.observe(index, None)

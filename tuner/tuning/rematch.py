@@ -149,8 +149,8 @@ def _heat(run: Run, chosen: Sequence[Result], heat: Heat, finals: _Finals) -> bo
         return False
     finals.absent |= {result.configuration.key for result in chosen} - tasks.keys()
     chosen = [result for result in chosen if result.configuration.key in tasks]
-    canary, begun = run.health.canary(), time.time()
-    finals.seen = surroundings(run.health.before, canary)
+    canary, begun = run.canary.canary(), time.time()
+    finals.seen = surroundings(run.canary.before, canary)
     ends = run.worker.finals(list(tasks.values()), heat) if tasks else []
     if run.interrupt and not ends:
         return False

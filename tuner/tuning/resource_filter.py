@@ -34,7 +34,7 @@ IDLE = "idle"
 
 
 @dataclass(slots=True)
-class Foreseen:
+class FilterStats:
     """How a run's predictions did.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Forecast:
     why: str
 
 
-class Foresight:
+class ResourceFilter:
     """Keeps the promising of some proposals; does nothing on a device without registers."""
 
     def __init__(self, space: Space, candidates: Candidates) -> None:
@@ -81,7 +81,7 @@ class Foresight:
         self._recent: deque[float] = deque(maxlen=COMPARED)
         self._put_off: deque[int] = deque()
         self._hopeless = 0
-        self.foreseen = Foreseen()
+        self.stats = FilterStats()
 
     def keep(self, proposed: Sequence[int]) -> list[int]:
         """Return the proposals to compile; the others are put off."""
@@ -91,7 +91,7 @@ class Foresight:
         for index, forecast in zip(proposed, self._expect(proposed), strict=True):
             if forecast.why and self._trusted(forecast.why) and not self._audited():
                 self._put_off.append(index)
-                self.foreseen.dropped[forecast.why] += 1
+                self.stats.dropped[forecast.why] += 1
             else:
                 kept.append(index)
                 self._forecasts[index] = forecast
@@ -112,7 +112,7 @@ class Foresight:
         self._demand.learn(index, demand)
 
     def _compare(self, index: int, forecast: _Forecast, demand: float, result: Result) -> None:
-        seen, spilled = self.foreseen, result.resources.local_bytes or 0
+        seen, spilled = self.stats, result.resources.local_bytes or 0
         warps = self._warps(index, demand)
         if forecast.demand is not None:
             self._recent.append(abs(float(np.log2(forecast.demand / demand))))
@@ -128,7 +128,7 @@ class Foresight:
         if why == IDLE:
             return True  # shared memory and threads are known, not predicted
         close = len(self._recent) >= LEAST_KNOWN and float(np.quantile(self._recent, 0.9)) <= MOST_ERROR
-        return close and self.foreseen.wrong <= 1 + self.foreseen.tried // 4
+        return close and self.stats.wrong <= 1 + self.stats.tried // 4
 
     def _audited(self) -> bool:
         self._hopeless += 1
@@ -157,7 +157,7 @@ class Foresight:
         return resident_warps(launch, min(demand, register_limit(configuration, launch, limits)), limits)
 
     def _launch(self, index: int) -> tuple[Configuration, Launch | None, DeviceLimits]:
-        """Return a row's configuration and launch; None where the template has none, which is not foreseen here."""
+        """Return a row's configuration and launch; None where the template has none."""
         part, row = self._space.locate(index)
         configuration = part.configuration(row)
         try:

@@ -9,7 +9,7 @@ from tuner.devices.compiler import MOST_KILLED
 from tuner.kernels.template import Configuration
 
 
-class Again:
+class Retries:
     """Counts, by configuration, how often its process was killed by the system (no memory left) or by somebody."""
 
     def __init__(self) -> None:

@@ -21,21 +21,21 @@ from tuner.search.samplers.base import Sampler
 from tuner.search.samplers.factory import QUICK, sampler_for_run
 from tuner.storage import COMPILE, LAUNCH, StudyHandle, Writer
 from tuner.tuning.budget import TRIAL_SECONDS, Budget, SearchClock
-from tuner.tuning.canary import Health
-from tuner.tuning.ceiling_check import Doubt
+from tuner.tuning.canary import Canary
+from tuner.tuning.ceiling_check import CeilingCheck
 from tuner.tuning.finals import MOST_HEATS
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.ledger import Ledger
 from tuner.tuning.options import RunOptions
 from tuner.tuning.pipeline import Candidate, Pipeline
 from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing, Unstored
-from tuner.tuning.proposals import Supply
+from tuner.tuning.proposals import ProposalQueue
 from tuner.tuning.rematch import settle, task_of, unsettled
 from tuner.tuning.reporting import report_of
-from tuner.tuning.resource_filter import Foresight
-from tuner.tuning.retries import Again
+from tuner.tuning.resource_filter import ResourceFilter
+from tuner.tuning.retries import Retries
 from tuner.tuning.roofline_stop import near_floor
-from tuner.tuning.source_studies import Donor
+from tuner.tuning.source_studies import SourceStudy
 from tuner.tuning.stopping import Stopping
 
 
@@ -47,10 +47,10 @@ class Run:
     ) -> None:
         self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
         self.facts, self.searched = worker.facts, options.only.of(space)
-        self.health, self._doubt = Health(worker, observer), Doubt(worker, options)
-        known, drift = as_of_now(handle.results(), self.health.before)
+        self.canary, self._ceiling_check = Canary(worker, observer), CeilingCheck(worker, options)
+        known, drift = as_of_now(handle.results(), self.canary.before)
         if drift:
-            self.health.warn(drift)
+            self.canary.warn(drift)
         self.costs = Costs()
         self.progress = Progress(
             study=handle.name,
@@ -64,22 +64,24 @@ class Run:
             reused=sum(result.reused for result in known),
         )
         self.ledger = Ledger(self.progress, known)
-        self.again = Again()
+        self.retries = Retries()
         self.finals: tuple[str, ...] = ()
         self._finished: deque[Result] = deque()
         self._unshown: deque[Result] = deque()
 
-    def begin(self, donor: Donor | None) -> None:
+    def begin(self, donor: SourceStudy | None) -> None:
         """Set up where configurations come from."""
         candidates = Candidates.of(self.searched)
         self.stopping = Stopping(self.searched, self.options, candidates, self.handle.ended())
-        self.foresight = Foresight(self.searched, candidates)
+        self.resource_filter = ResourceFilter(self.searched, candidates)
         make = partial(
             sampler_for_run, self.options.sampler, candidates, self.options.seed, donor.known if donor else None
         )
         ahead = not self.facts.shares_host and (donor or self.options.sampler not in QUICK)
         self.sampler: Sampler = BackgroundSampler(make) if ahead else make()
-        self.supply = Supply(self.searched, self.sampler, self.foresight, self.handle, self.ledger.results.values())
+        self.proposals = ProposalQueue(
+            self.searched, self.sampler, self.resource_filter, self.handle, self.ledger.results.values()
+        )
 
     def to_the_end(self, started: float) -> Report:
         """Search, try the suspects, settle the winner, and report.
@@ -89,7 +91,7 @@ class Run:
         """
         self.budget = Budget(self.options.seconds, started)
         self._clock = SearchClock(self.budget, len(self.handle.suspects()))
-        self.pipeline = Pipeline(self.options, self.space, self.facts, self.supply, self.handle)
+        self.pipeline = Pipeline(self.options, self.space, self.facts, self.proposals, self.handle)
         try:
             with Writer(self.handle) as self.writer, interruptible(self.observer.says) as self.interrupt:
                 self.worker.interrupt, self.progress.begun = self.interrupt, self.budget.elapsed
@@ -151,7 +153,7 @@ class Run:
                 self._hand_over()
                 self._fill()
             if not self.pipeline.pending:
-                return "exhausted" if self.supply.exhausted else "trials"
+                return "exhausted" if self.proposals.exhausted else "trials"
             for candidate in self.pipeline.ready(self.interrupt, self._searching_for()):
                 if self._budget_spent() not in ("", "trials"):
                     break
@@ -166,7 +168,7 @@ class Run:
             return "time"
         if self.options.trials is not None and self.progress.done >= self.options.trials:
             return "trials"
-        self._doubt.look(self.progress)
+        self._ceiling_check.look(self.progress)
         if near_floor(self.options, self.progress):
             return "floor"
         return self.stopping.ask(self.progress, self.ledger.results)
@@ -191,7 +193,7 @@ class Run:
         if judged is None:
             return  # its claim is given back with those that were not begun
         verdict, compile_seconds = judged
-        if self.again.wants(candidate.configuration, verdict):
+        if self.retries.wants(candidate.configuration, verdict):
             self._put_off(candidate, verdict)
             return
         result = Result(
@@ -216,7 +218,7 @@ class Run:
 
     def _put_off(self, candidate: Candidate, verdict: Verdict) -> None:
         """Send a configuration behind those that wait; should this process die meanwhile, it is no suspect."""
-        self.observer.says(self.again.line(candidate.configuration, verdict))
+        self.observer.says(self.retries.line(candidate.configuration, verdict))
         self.handle.mark(candidate.configuration, COMPILE)
         self.pipeline.send([(candidate.configuration, candidate.baseline)])
 
@@ -255,7 +257,7 @@ class Run:
             self._clock.lost = self.costs.prepare
             return None
         if self.worker.restarts != restarts:
-            verdict = replace(verdict, text=f"{verdict.text}\n{self.health.check()}")
+            verdict = replace(verdict, text=f"{verdict.text}\n{self.canary.check()}")
         used = replace(verdict.resources, spill_bytes=compiled.spill_bytes)
         return replace(verdict, resources=used), compiled.seconds
 
@@ -278,7 +280,7 @@ class Run:
     def _spread(self, result: Result) -> None:
         self.writer.put(result)
         self.pipeline.arrived(result.configuration)
-        self.supply.learn(result)
+        self.proposals.learn(result)
 
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""

@@ -19,7 +19,7 @@ GUIDED = ("surrogate", "tpe")  # samplers that ``auto`` serves: whoever asks for
 
 
 @dataclass(frozen=True, slots=True)
-class Donor:
+class SourceStudy:
     """Results of another study, by their rows in this run's space."""
 
     study: str
@@ -33,7 +33,7 @@ class Donor:
         )
 
 
-def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -> Donor | None:
+def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -> SourceStudy | None:
     """Return the donor that ``--warm-start`` names, the nearest there is for ``auto``, or None.
 
     Args:
@@ -56,7 +56,7 @@ def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -
     return None
 
 
-def _named(store: Store, key: StudyKey, space: Space, name: str) -> Donor:
+def _named(store: Store, key: StudyKey, space: Space, name: str) -> SourceStudy:
     study = store.find_study(name)
     if study.key == key:
         raise UsageError(f"--warm-start '{name}': this run continues that very study; name another one, or {OFF}")
@@ -93,13 +93,13 @@ def _distance(summary: StudySummary, ours: StudyKey) -> tuple[bool, bool, bool, 
     )
 
 
-def _donor(study: StudyHandle, space: Space) -> Donor:
+def _donor(study: StudyHandle, space: Space) -> SourceStudy:
     results, here = study.results(), dict[str, Result]()
     for result in results:
         configuration = _completed(result.configuration, space)
         if configuration is not None:
             here.setdefault(configuration.key, replace(result, configuration=configuration))
-    return Donor(study=study.name, known=known_of(space, here), results=len(results))
+    return SourceStudy(study=study.name, known=known_of(space, here), results=len(results))
 
 
 def _completed(configuration: Configuration, space: Space) -> Configuration | None:

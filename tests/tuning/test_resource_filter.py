@@ -10,8 +10,8 @@ import pytest
 from pocl_harness import CPU_LIMITS
 from templates import CUDA_LIMITS
 
-from tuner.cli.report import foreseen_lines
-from tuner.cli.report_json import foreseen_json
+from tuner.cli.report import filter_lines
+from tuner.cli.report_json import filter_json
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.space import Space, enumerate_space
 from tuner.kernels.template import Configuration, Constraint, KernelTemplate, Launch, Parameter
@@ -20,8 +20,8 @@ from tuner.results import Measurement, Resources, Result
 from tuner.search.candidates import Candidates
 from tuner.search.resource_model import Demand, demand_of, register_limit, resident_warps
 from tuner.search.samplers.factory import make_sampler
-from tuner.tuning.proposals import Supply
-from tuner.tuning.resource_filter import AUDIT_EVERY, IDLE, LEAST_KNOWN, SPILLS, Foreseen, Foresight
+from tuner.tuning.proposals import ProposalQueue
+from tuner.tuning.resource_filter import AUDIT_EVERY, IDLE, LEAST_KNOWN, SPILLS, FilterStats, ResourceFilter
 
 LAYER = LAYERS["fa17/conv1"]
 Truth = Callable[[Configuration], float]
@@ -64,15 +64,15 @@ class Grants:
         return configurations
 
 
-def drain(space: Space, truth: Truth, foresight: Foresight) -> list[Configuration]:
-    """Run a supply to its end and return what it handed out, in order."""
+def drain(space: Space, truth: Truth, resource_filter: ResourceFilter) -> list[Configuration]:
+    """Empty a queue of proposals and return what it handed out, in order."""
     candidates = Candidates.of(space)
-    supply = Supply(space, make_sampler("random", candidates, 5), foresight, Grants(), ())  # type: ignore[arg-type]
+    proposals = ProposalQueue(space, make_sampler("random", candidates, 5), resource_filter, Grants(), ())  # type: ignore[arg-type]
     order = []
-    while taken := supply.take(4):
+    while taken := proposals.take(4):
         for configuration, _ in taken:
             order.append(configuration)
-            supply.learn(result_of(configuration, truth(configuration)))
+            proposals.learn(result_of(configuration, truth(configuration)))
     return order
 
 
@@ -122,10 +122,10 @@ def test_demand_is_predicted_from_neighbours_of_a_real_space():
 
 def test_hopeless_proposals_wait_until_nothing_else_is_left():
     space = toy()
-    foresight = Foresight(space, Candidates.of(space))
-    order = drain(space, registers, foresight)
+    resource_filter = ResourceFilter(space, Candidates.of(space))
+    order = drain(space, registers, resource_filter)
     assert len(order) == len({each.key for each in order}) == len(space)
-    seen = foresight.foreseen
+    seen = resource_filter.stats
     assert seen.dropped[SPILLS] > 20
     assert seen.dropped[IDLE] > 100
     last = order[-sum(seen.dropped.values()) :]
@@ -139,49 +139,51 @@ def test_hopeless_proposals_wait_until_nothing_else_is_left():
 def test_predictions_that_fail_drop_no_spills():
     space = toy()
     chance = np.random.default_rng(1)
-    foresight = Foresight(space, Candidates.of(space))
-    order = drain(space, lambda configuration: float(chance.choice([40, 900])), foresight)
+    resource_filter = ResourceFilter(space, Candidates.of(space))
+    order = drain(space, lambda configuration: float(chance.choice([40, 900])), resource_filter)
     assert len(order) == len(space)
-    assert foresight.foreseen.dropped[SPILLS] == 0
-    assert foresight.foreseen.error_of_90_percent > 100
+    assert resource_filter.stats.dropped[SPILLS] == 0
+    assert resource_filter.stats.error_of_90_percent > 100
 
 
 def test_a_device_without_registers_is_left_alone():
     space = toy(replace(CPU_LIMITS))
-    foresight = Foresight(space, Candidates.of(space))
-    order = drain(space, registers, foresight)
+    resource_filter = ResourceFilter(space, Candidates.of(space))
+    order = drain(space, registers, resource_filter)
     assert len(order) == len(space)
-    assert foresight.foreseen == Foreseen()
-    assert foreseen_lines(foresight.foreseen, None) == []
+    assert resource_filter.stats == FilterStats()
+    assert filter_lines(resource_filter.stats, None) == []
 
 
 def test_few_results_predict_nothing_and_known_ones_teach():
     space = toy()
-    foresight = Foresight(space, Candidates.of(space))
+    resource_filter = ResourceFilter(space, Candidates.of(space))
     rows = [row for row in range(len(space)) if space[row].as_dict()["SHARED_BYTES"] == 1024]
     for row in rows[: LEAST_KNOWN - 1]:
-        assert foresight.keep([row]) == [row]
-        foresight.learn(row, result_of(space[row], registers(space[row])))
-    assert foresight.foreseen.errors == []
+        assert resource_filter.keep([row]) == [row]
+        resource_filter.learn(row, result_of(space[row], registers(space[row])))
+    assert resource_filter.stats.errors == []
     for row in rows[LEAST_KNOWN - 1 : LEAST_KNOWN + 2]:
-        foresight.keep([row])
-        foresight.learn(row, result_of(space[row], registers(space[row])))
-    assert len(foresight.foreseen.errors) == 2
+        resource_filter.keep([row])
+        resource_filter.learn(row, result_of(space[row], registers(space[row])))
+    assert len(resource_filter.stats.errors) == 2
 
 
 def test_report_says_what_was_dropped_and_how_often_wrongly():
     winner = result_of(space_first(), 2.0)
-    seen = Foreseen(dropped={SPILLS: 12, IDLE: 3}, errors=[-4.0, 2.0, 30.0], warps_right=2, tried=4, wrong=1, fastest=3)
-    errors, dropped = foreseen_lines(seen, winner)
+    seen = FilterStats(
+        dropped={SPILLS: 12, IDLE: 3}, errors=[-4.0, 2.0, 30.0], warps_right=2, tried=4, wrong=1, fastest=3
+    )
+    errors, dropped = filter_lines(seen, winner)
     assert "register prediction, 3 kernels: median error 4, 90th percentile " in errors
     assert "right in 67%" in errors
     assert "12 that would spill, 3 with under 4 warps; 4 compiled anyway as an audit, 1 mispredicted" in dropped
     assert "fastest 1.50x the best" in dropped
-    plain = foreseen_json(seen, winner)
+    plain = filter_json(seen, winner)
     assert plain["dropped"] == {"spills": 12, "idle": 3}
     assert plain["wrongly_hopeless"] == 1
     assert plain["fastest_hopeless_over_best"] == 1.5
-    assert foreseen_json(Foreseen(), None)["median_register_error"] is None
+    assert filter_json(FilterStats(), None)["median_register_error"] is None
 
 
 def space_first() -> Configuration:
