@@ -9,12 +9,11 @@ from pocl_harness import CPU_LIMITS
 
 from tuner.bench.protocol import Protocol, Task
 from tuner.bench.trial import Trial
-from tuner.compare.contenders import NAIVE
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.render import render
 from tuner.kernels.space import enumerate_space
 from tuner.kernels.template import OPENCL
-from tuner.problems.conv.layers import find_layer
+from tuner.problems.conv.layers import NAIVE, find_layer
 from tuner.results import Telemetry
 from tuner.tuning.proposals import baselines, in_turn
 

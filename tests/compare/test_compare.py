@@ -17,14 +17,18 @@ from tuner.compare import CompareOptions, compare, rounds
 from tuner.compare.contenders import best_found
 from tuner.compare.rounds import Contender, ratio, run_rounds
 from tuner.compare.rows import CHANNELS_LAST, Row, Variant, variants
-from tuner.compare.torch_side import EXPECTED, MIN_FLUSH, TorchSpec, W, X, _Bench, enter_variant, open_torch
+from tuner.compare.torch_side import EXPECTED, MIN_FLUSH, TorchSpec, _Bench, enter_variant, open_torch
 from tuner.errors import NoWinner, TunerError
+from tuner.problems.conv.layers import ConvLayer
 from tuner.problems.conv.reference import float32_conv
+from tuner.problems.gemm import Gemm
 from tuner.report.charts import Bar, bar_lines, bar_svg, write_png
 from tuner.storage import Store
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_torch"
 SIZES = ("--layer", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--device", "cpu")
+CONV = ConvLayer.LIBRARY
+CALL = {"call": CONV, "inputs": ("x", "w")}
 FP16_LAST = Variant(library="cuDNN", precision="fp16", layout=CHANNELS_LAST)
 
 
@@ -44,26 +48,26 @@ def spec(tmp_path):
     """x, w and the expected y of a small layer, written as the other side writes them."""
     rng = np.random.default_rng(1)
     x, w = (rng.standard_normal(shape, dtype=np.float32) for shape in ((5, 1, 8, 7), (3, 1, 3, 3)))
-    for name, array in ((X, x), (W, w), (EXPECTED, float32_conv(x, w))):
+    for name, array in (("x.npy", x), ("w.npy", w), (EXPECTED, float32_conv(x, w))):
         np.save(tmp_path / name, array)
-    return TorchSpec(device="cuda:0", folder=str(tmp_path), flush_bytes=1 << 20, model="Test Card")
+    return TorchSpec(device="cuda:0", folder=str(tmp_path), flush_bytes=1 << 20, model="Test Card", **CALL)
 
 
 # --- PyTorch's side, with the stand-in ---------------------------------------------------------------------------
 
 
 def test_cudnn_is_compared_in_four_precisions_and_two_formats():
-    names = [each.name for each in variants("cuda", compiled=False)]
+    names = [each.name for each in variants(CONV, "cuda", compiled=False)]
     assert len(names) == len(set(names)) == 8
     assert names[0] == "cuDNN FP32 NCHW"
-    assert [each.name for each in variants("cpu", compiled=False)] == [
+    assert [each.name for each in variants(CONV, "cpu", compiled=False)] == [
         "PyTorch FP32 NCHW",
         "PyTorch FP32 channels-last",
     ]
-    assert [each.compiled for each in variants("cuda", compiled=True)].count(True) == 4
+    assert [each.compiled for each in variants(CONV, "cuda", compiled=True)].count(True) == 4
 
 
-@pytest.mark.parametrize("variant", variants("cuda", compiled=True), ids=lambda each: each.name)
+@pytest.mark.parametrize("variant", variants(CONV, "cuda", compiled=True), ids=lambda each: each.name)
 def test_variant_has_its_format_precision_and_tf32_switch(torch, spec, variant):
     bench = _Bench(spec)
     assert torch.backends.cudnn.benchmark
@@ -75,9 +79,24 @@ def test_variant_has_its_format_precision_and_tf32_switch(torch, spec, variant):
     wanted = f"conv2d {kinds[variant.precision]} {layout} {layout} tf32={variant.precision == 'tf32'} on cuda:0"
     convolutions = [line for line in torch.LOG if line.startswith("conv2d")]
     assert set(convolutions) == {wanted}
-    assert ("compile convolution_" + variant.precision + " max-autotune-no-cudagraphs" in torch.LOG) == variant.compiled
+    assert ("compile conv2d_" + variant.precision + " max-autotune-no-cudagraphs" in torch.LOG) == variant.compiled
     assert (error == 0) == (variant.precision in ("fp32", "tf32"))
     assert error < {"fp16": 0.02, "bf16": 0.1}.get(variant.precision, 1e-9)
+
+
+def test_product_of_matrices_is_compared_with_cublas(torch, tmp_path):
+    a, b = np.eye(3, 4, dtype=np.float32), np.arange(8, dtype=np.float32).reshape(4, 2)
+    for name, array in (("a.npy", a), ("b.npy", b), (EXPECTED, a @ b)):
+        np.save(tmp_path / name, array)
+    more = {"call": Gemm.LIBRARY, "inputs": ("a", "b")}
+    spec = TorchSpec(device="cuda:0", folder=str(tmp_path), flush_bytes=1 << 20, model="Test Card", **more)
+    single, rounded, *_ = variants(Gemm.LIBRARY, "cuda", compiled=False)
+    assert [single.name, rounded.name] == ["cuBLAS FP32 row-major", "cuBLAS TF32 row-major"]
+    assert [enter_variant(spec, single), enter_variant(spec, rounded)] == [0.0, 0.0]
+    assert {line for line in torch.LOG if line.startswith("matmul")} == {
+        "matmul tf32=False on cuda:0",
+        "matmul tf32=True on cuda:0",
+    }
 
 
 def test_sample_flushes_then_times_one_convolution_between_events(torch, spec):
@@ -92,8 +111,8 @@ def test_sample_flushes_then_times_one_convolution_between_events(torch, spec):
 
 
 def test_sample_on_a_cpu_is_wall_time_after_the_flush(torch, spec):
-    bench = _Bench(TorchSpec(device="cpu", folder=spec.folder, flush_bytes=4096))
-    variant = variants("cpu", compiled=False)[0]
+    bench = _Bench(TorchSpec(device="cpu", folder=spec.folder, flush_bytes=4096, **CALL))
+    variant = variants(CONV, "cpu", compiled=False)[0]
     assert 0 < bench.sample(variant) < 5
     assert torch.LOG[-2] == "flush 4096"
 
@@ -117,7 +136,7 @@ def test_failure_of_pytorch_is_one_line(torch, spec, monkeypatch, fault, message
 
 def test_other_card_than_ours_is_refused(torch, spec, monkeypatch):
     monkeypatch.setattr("tuner.compare.torch_side._bench", None)
-    other = TorchSpec(device="cuda:0", folder=spec.folder, flush_bytes=4, model="Other Card")
+    other = TorchSpec(device="cuda:0", folder=spec.folder, flush_bytes=4, model="Other Card", **CALL)
     with pytest.raises(TunerError, match=r"is Test Card, ours Other Card; set CUDA_DEVICE_ORDER"):
         open_torch(other)
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tuner.report.charts import Bar
 
 EXPLAINED = (
-    "error: the largest of all elements, over the output's range; within: of its precision's tolerance. cuDNN's x and "
-    "w already lie on the device in its format and precision; ours are FP32 NCHW, y too."
+    "error: the largest of all elements, over the output's range; within: of its precision's tolerance. {theirs} "
+    "inputs already lie on the device in its layout and precision; ours are FP32, {layout}, the output too."
 )
 
 
@@ -35,7 +35,8 @@ EXPLAINED = (
 def compare(**given: Any) -> None:
     """Compare a layer's best configuration with cuDNN, the naive and the 2017 final kernel, and the roofline.
 
-    STUDY is a study as `tune show` names it, or a layer: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3.
+    STUDY is a study as `tune show` names it, or a layer: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3. Another problem
+    is named with its kind: gemm:M=512,N=512,K=512, beside cuBLAS.
 
     All in one run, interleaved, each launch from a cold cache, every output checked. cuDNN runs through PyTorch where
     it is installed, on inputs that already lie on the device in its format and precision.
@@ -134,7 +135,10 @@ def _print(done: Comparison) -> None:
     columns = ("contender", "ms", "+-", "vs ours", "error", "within")
     table("one run, interleaved, cold cache", columns, [_cells(row) for row in done.rows], left=("contender",))
     echo()
-    echo_wrapped(EXPLAINED)
+    call = done.layer.LIBRARY
+    if call:
+        theirs = f"{call.library}'s" if machine.kind == "cuda" else "PyTorch's"
+        echo_wrapped(EXPLAINED.format(theirs=theirs, layout=call.layouts[0]))
     for row in done.rows:
         if row.failure:
             echo_wrapped(f"{row.name}: {row.failure}")

@@ -34,7 +34,7 @@ def _row_json(row: Row, done: Comparison) -> dict[str, Any]:
     return {
         "name": row.name,
         "precision": row.precision,
-        "layout": row.layout or "NCHW",
+        "layout": row.layout or (done.layer.LIBRARY.layouts[0] if done.layer.LIBRARY else None),
         "configuration": row.configuration.as_dict() if row.configuration else None,
         "template": row.configuration.template if row.configuration else None,
         "median_ms": 1e3 * timed.median if timed else None,

@@ -1,4 +1,4 @@
-"""Our side's entries: the best verified configuration of the store, and the two kernels to be beaten."""
+"""Our side's entries: the best verified configuration of the store, and the baselines to be beaten."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tuner.errors import NoWinner, TunerError, UsageError
 from tuner.export.export import template_of
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.template import Configuration, DeviceLimits, KernelTemplate
-from tuner.problems.conv.layers import find_layer
+from tuner.problems.lookup import find_problem
 from tuner.problems.problem import Problem
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import Store, StudyHandle
@@ -17,8 +17,6 @@ from tuner.storage.commands import storage_option
 from tuner.storage.dashboard_note import run_command
 from tuner.storage.location import find_location
 from tuner.storage.verified import no_winner
-
-NAIVE, FINAL_2017 = "naive 32x32 (B,M,1)", "2017 final kernel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ def study_named(text: str, storage: str) -> StudyHandle:
     """
     path = find_location(storage).path
     if path is not None and not path.exists():
-        find_layer(text)
+        find_problem(text)
     with Store.open(storage, create=False) as store:
         return store.find_study(text)
 
@@ -119,7 +117,7 @@ def _none_at_all(asked: CompareOptions) -> str:
 
 def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:
     same = (
-        key.layer == asked.layer.name
+        (key.kind, key.layer) == (asked.layer.kind, asked.layer.name)
         and key.shape == tuple(asked.layer.sizes.values())
         and key.precision == asked.precision
     )
@@ -177,11 +175,11 @@ def baseline(name: str, layer: Problem, limits: DeviceLimits) -> tuple[KernelTem
     Raises:
         TunerError: It is not valid for this layer and device; says why.
     """
-    for template in builtin_templates().values():
+    for template in builtin_templates(layer.kind).values():
         for each in template.baselines:
             if each.name == name:
                 configuration = template.configuration(each.values)
                 if broken := template.violated(configuration, layer, limits):
-                    raise TunerError(f"not valid for this layer: {broken.reason}")
+                    raise TunerError(f"not valid for this {layer.noun}: {broken.reason}")
                 return template, configuration
     raise TunerError(f"no template has a baseline '{name}'")

@@ -1,4 +1,4 @@
-"""Compare one layer's best configuration with cuDNN, the baselines and the floor, in one run on one card.
+"""Compare one problem's best configuration with a library, the baselines and the floor, in one run on one card.
 
 Our kernels run in the usual worker, PyTorch in a process of its own; each sample is asked for by a message and waited
 for, so that only one of them is ever on the device.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tuner.bench.protocol import BenchSpec, Verdict
 from tuner.bench.roofline import operands_of, roof
 from tuner.bench.worker import Worker
-from tuner.compare.contenders import FINAL_2017, NAIVE, Found, baseline, best_found, fittest
+from tuner.compare.contenders import Found, baseline, best_found, fittest
 from tuner.compare.entries import task_of, verdicts_of
 from tuner.compare.options import CompareOptions
 from tuner.compare.our_side import ReferenceFacts, hand_over, sample
@@ -23,12 +23,13 @@ from tuner.compare.torch_process import TorchProcess, installed
 from tuner.compare.torch_side import TorchSpec
 from tuner.errors import TunerError
 from tuner.kernels.template import Configuration
+from tuner.problems.problem import LibraryCall
 from tuner.processes.scratch import Scratch
 from tuner.results import OK, Measurement, Result
 
 OURS = "tuner's best"
-CUDNN = "cuDNN (PyTorch)"
 NO_TORCH = "PyTorch is not installed; pip install torch"
+NO_CALL = "PyTorch has no one function that computes this"
 NO_DEVICE = "PyTorch runs on NVIDIA GPUs and CPUs, not on this device"
 Says = Callable[[str], None]
 
@@ -79,11 +80,15 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         contest = _Contest(says)
         _enter_ours(contest, worker, best, asked)
         handed = worker.ask(hand_over, folder)
-        pytorch = ""
-        if folder is None or worker.facts.environment.kind not in ("cuda", "cpu"):
-            contest.add(Row(name=CUDNN, precision="fp32", failure=NO_DEVICE if folder else NO_TORCH))
+        pytorch, call = "", asked.layer.LIBRARY
+        if call is None:
+            contest.add(Row(name="PyTorch", precision="fp32", failure=NO_CALL))
+        elif folder is None or worker.facts.environment.kind not in ("cuda", "cpu"):
+            contest.add(
+                Row(name=f"{call.library} (PyTorch)", precision="fp32", failure=NO_DEVICE if folder else NO_TORCH)
+            )
         else:
-            torch = _torch_spec(worker, handed, folder)
+            torch = _torch_spec(worker, handed, folder, call)
             pytorch = _enter_torch(contest, stack, worker, torch, asked.compiled)
         contest.run()
         rows = contest.rows(handed)
@@ -119,7 +124,7 @@ def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOp
     entries = [(OURS, task_of(worker, best.template, best.result, confirm=True))]
     row = Row(name=OURS, precision=asked.precision, configuration=best.result.configuration)
     contest.add(row, lambda: worker.ask(sample, OURS))
-    for name in (NAIVE, FINAL_2017):
+    for name in asked.layer.RIVALS:
         try:
             template, configuration = baseline(name, asked.layer, worker.facts.limits)
             result = Result(configuration=configuration, outcome=OK, fingerprint="")
@@ -153,25 +158,27 @@ def _judge(card: _Card, verdict: Verdict | None) -> None:
 def _enter_torch(contest: _Contest, stack: ExitStack, worker: Worker, spec: TorchSpec, compiled: bool) -> str:
     """Enter PyTorch's variants; return its versions, or nothing where a row says why there is none."""
     kind = worker.facts.environment.kind
-    contest.says("checking PyTorch's convolutions on every element" + (", compiling some first" if compiled else ""))
+    contest.says("checking PyTorch's results on every element" + (", compiling some first" if compiled else ""))
     try:
         process = TorchProcess(spec)
     except TunerError as error:
-        contest.add(Row(name=CUDNN, precision="fp32", failure=str(error)))
+        contest.add(Row(name=f"{spec.call.library} (PyTorch)", precision="fp32", failure=str(error)))
         return ""
     stack.callback(process.close)
-    for variant in variants(kind, compiled):
+    for variant in variants(spec.call, kind, compiled):
         _enter_variant(contest, process, variant)
     return str(process.facts)
 
 
-def _torch_spec(worker: Worker, handed: ReferenceFacts, folder: str) -> TorchSpec:
+def _torch_spec(worker: Worker, handed: ReferenceFacts, folder: str, call: LibraryCall) -> TorchSpec:
     machine = worker.facts.environment
     on_gpu = machine.kind == "cuda"
     return TorchSpec(
         device=machine.device if on_gpu else "cpu",
         folder=folder,
         flush_bytes=handed.flush_bytes,
+        call=call,
+        inputs=tuple(each.name for each in worker.spec.layer.inputs),
         model=machine.model if on_gpu else "",
     )
 

@@ -7,42 +7,45 @@ from dataclasses import dataclass
 from tuner.bench.roofline import Roof
 from tuner.kernels.template import Configuration
 from tuner.problems.accuracy import Precision
-from tuner.problems.problem import Problem
+from tuner.problems.problem import LibraryCall, Problem
 from tuner.results import Environment, Measurement
 
-NCHW, CHANNELS_LAST = "NCHW", "channels-last"
+CHANNELS_LAST = "channels-last"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One way to run PyTorch's conv2d: x and w lie on the device in this format and precision before it is timed."""
+    """One way to run PyTorch's function: its inputs lie on the device so, and in this precision, before it is timed."""
 
     library: str
     precision: Precision
-    layout: str = NCHW
+    layout: str = ""
     compiled: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.library} {self.precision.upper()} {self.layout}"
+        return f"{self.library} {self.precision.upper()} {self.layout}".rstrip()
 
 
-def variants(kind: str, compiled: bool) -> tuple[Variant, ...]:
-    """Return PyTorch's contenders on a kind of device: cuDNN in four precisions and two formats, FP32 on a CPU.
+def variants(call: LibraryCall, kind: str, compiled: bool) -> tuple[Variant, ...]:
+    """Return PyTorch's contenders on a kind of device: its library in four precisions, FP32 on a CPU; in each layout.
 
     Args:
         compiled: Also by ``torch.compile``'s autotuner, which picks formats itself.
     """
     on_gpu = kind == "cuda"
     precisions: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16") if on_gpu else ("fp32",)
-    library = "cuDNN" if on_gpu else "PyTorch"
+    library = call.library if on_gpu else "PyTorch"
     eager = [
         Variant(library=library, precision=precision, layout=layout)
         for precision in precisions
-        for layout in (NCHW, CHANNELS_LAST)
+        for layout in call.layouts
     ]
     if compiled:
-        eager += [Variant(library="compile", precision=precision, compiled=True) for precision in precisions]
+        eager += [
+            Variant(library="compile", precision=precision, layout=call.layouts[0], compiled=True)
+            for precision in precisions
+        ]
     return tuple(eager)
 
 
@@ -51,7 +54,7 @@ class Row:
     """One contender's end.
 
     Attributes:
-        layout: Format of x and w; empty for kernels of ours, which read NCHW.
+        layout: Order of the inputs; empty for kernels of ours, which read each row by row.
         ratio: Its time over ours, round by round; None for ours and for what was not timed.
         max_error: Largest absolute error on any element of the whole batch; None when it was not reached.
         relative_error: The same relative to the output's range.
@@ -83,7 +86,7 @@ class Comparison:
     """All rows, ours first; what PyTorch it was, or nothing where a row says why there is none.
 
     Attributes:
-        roof: The layer's floor by the precision's own peak: multiply-adds for FP32.
+        roof: The problem's floor by the precision's own peak: multiply-adds for FP32.
         own_roof: The floor of what our configuration multiplies: tensor cores' for a template that uses them.
     """
 

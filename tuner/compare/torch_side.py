@@ -1,7 +1,7 @@
 """PyTorch's side of a comparison, in a process of its own: its context, its libraries and its faults stay there.
 
-x and w are copied to the device in the variant's format and precision before anything is timed: converting them is not
-part of the time. A sample is one conv2d between two events, after a buffer as large as our own flush was written.
+The inputs are copied to the device in the variant's layout and precision before anything is timed: converting them is
+not part of the time. A sample is one call between two events, after a buffer as large as our own flush was written.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -20,25 +21,29 @@ import numpy as np
 from tuner.compare.rows import CHANNELS_LAST, Variant
 from tuner.errors import TunerError
 from tuner.folders import cache_folder
+from tuner.problems.problem import LibraryCall
 
 WARM_UPS = 3
 AUTOTUNE = "max-autotune-no-cudagraphs"  # a graph would copy x into its own buffer at each call, and save nothing timed
 CHECK_BYTES = 256 << 20  # of the output compared at once
 MIN_FLUSH = 256 << 20  # on a GPU: writing it takes longer than Python needs to launch, so the launch is not timed
-X, W, EXPECTED = "x.npy", "w.npy", "expected.npy"
+EXPECTED = "expected.npy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchSpec:
-    """What PyTorch's process needs: a device, the folder with x, w and the reference's output, and the flush.
+    """What PyTorch's process needs: a device, the folder with inputs and the reference's output, and the flush.
 
     Attributes:
+        inputs: Their names, in the order of the call; each is a file ``NAME.npy``.
         model: The card's name as the driver gives it: both sides must use the same one. Empty on a CPU.
     """
 
     device: str
     folder: str
     flush_bytes: int
+    call: LibraryCall
+    inputs: tuple[str, ...]
     model: str = ""
 
 
@@ -58,8 +63,9 @@ class _Bench:
         torch.set_grad_enabled(False)
         torch.backends.cudnn.benchmark = True
         folder = Path(spec.folder)
-        self.x, self.w, self.expected = (
-            torch.from_numpy(np.load(folder / name, mmap_mode="c")) for name in (X, W, EXPECTED)
+        *self.inputs, self.expected = (
+            torch.from_numpy(np.load(folder / name, mmap_mode="c"))
+            for name in (*(f"{name}.npy" for name in spec.inputs), EXPECTED)
         )
         flush = max(spec.flush_bytes, MIN_FLUSH if self.on_gpu else 0)
         self.flush = torch.empty(flush // 4, dtype=torch.float32, device=self.device)
@@ -80,25 +86,25 @@ class _Bench:
         return f"PyTorch {torch.__version__}{cudnn}"
 
     def call(self, variant: Variant) -> Callable[[], Any]:
-        """Return the variant's conv2d, ready to be timed: inputs in place, algorithm chosen, warmed up."""
+        """Return the variant's call, ready to be timed: inputs in place, algorithm chosen, warmed up."""
         if variant not in self.calls:
             self._choose(variant)
-            x, w = self._placed(self.x, variant), self._placed(self.w, variant)
-            convolve = self._convolve(variant)
+            inputs = [self._placed(each, variant) for each in self.inputs]
+            function = self._function(variant)
             for _ in range(WARM_UPS):
-                convolve(x, w)
+                function(*inputs)
             self.synchronize()
-            self.calls[variant] = lambda: convolve(x, w)
+            self.calls[variant] = lambda: function(*inputs)
         return self.calls[variant]
 
-    def _convolve(self, variant: Variant) -> Callable[[Any, Any], Any]:
+    def _function(self, variant: Variant) -> Callable[..., Any]:
+        eager: Callable[..., Any] = attrgetter(self.spec.call.function)(self.torch)
         if not variant.compiled:
-            convolve: Callable[[Any, Any], Any] = self.torch.nn.functional.conv2d
-            return convolve
+            return eager
         # Compiled code is kept by code object and knows nothing of the TF32 switch: each variant gets its own.
-        code = _convolution.__code__.replace(co_name=f"convolution_{variant.precision}")
-        plain = FunctionType(code, {**globals(), "conv2d": self.torch.nn.functional.conv2d})
-        compiled: Callable[[Any, Any], Any] = self.torch.compile(plain, mode=AUTOTUNE)
+        code = _called.__code__.replace(co_name=f"{eager.__name__}_{variant.precision}")
+        plain = FunctionType(code, {**globals(), "operation": eager})
+        compiled: Callable[..., Any] = self.torch.compile(plain, mode=AUTOTUNE)
         return compiled
 
     def _placed(self, source: Any, variant: Variant) -> Any:
@@ -110,7 +116,7 @@ class _Bench:
         return torch.empty(tuple(source.shape), **kind).copy_(source)
 
     def _choose(self, variant: Variant) -> None:
-        self.torch.backends.cudnn.allow_tf32 = variant.precision == "tf32"
+        attrgetter(self.spec.call.tf32)(self.torch.backends).allow_tf32 = variant.precision == "tf32"
 
     def synchronize(self) -> None:
         if self.on_gpu:
@@ -138,7 +144,7 @@ class _Bench:
         return max(errors)
 
     def sample(self, variant: Variant) -> float:
-        """Return the seconds of one conv2d from a cold cache."""
+        """Return the seconds of one call from a cold cache."""
         call = self.call(variant)
         self._choose(variant)
         self.flush.fill_(0.0)
@@ -154,8 +160,8 @@ class _Bench:
         return 1e-3 * float(start.elapsed_time(end))
 
 
-def _convolution(x: Any, w: Any) -> Any:
-    return conv2d(x, w)  # type: ignore[name-defined]  # noqa: F821  (given when a copy of this code is made)
+def _called(first: Any, second: Any) -> Any:
+    return operation(first, second)  # type: ignore[name-defined]  # noqa: F821  (given when a copy of this code is made)
 
 
 _bench: _Bench | None = None

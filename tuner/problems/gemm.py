@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import UsageError
-from tuner.problems.problem import CPU_SECONDS, Arrays, Problem, Tensor
+from tuner.problems.problem import CPU_SECONDS, Arrays, LibraryCall, Problem, Tensor
 from tuner.problems.stock import DeviceArrays, Stock
 
 SEED = 1969  # of the inputs that a kernel is tuned on: Strassen's year
@@ -40,6 +40,10 @@ class Gemm(Problem):
     ENTRY: ClassVar[str] = "gemm"
     ARGUMENTS: ClassVar[str] = "const float *a, const float *b, float *c, int M, int N, int K"
     REFERENCE: ClassVar[str] = "gemm.cu"
+    RIVALS: ClassVar[tuple[str, ...]] = ("naive",)
+    LIBRARY: ClassVar[LibraryCall | None] = LibraryCall(
+        function="matmul", library="cuBLAS", layouts=("row-major",), tf32="cuda.matmul"
+    )
 
     name: str
     M: int = FULL_ROWS

@@ -62,6 +62,23 @@ class Tensor:
         return FLOAT_BYTES * self.size
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryCall:
+    """How PyTorch computes a problem: one function of its inputs, in their order.
+
+    Attributes:
+        function: Its name in ``torch``: ``matmul``, ``nn.functional.conv2d``.
+        library: What it calls on an NVIDIA GPU.
+        layouts: Orders in which it takes the inputs; the first is ours.
+        tf32: The switch in ``torch.backends`` by which it may round factors to TF32.
+    """
+
+    function: str
+    library: str
+    layouts: tuple[str, ...]
+    tf32: str
+
+
 class Problem(ABC):
     """What is computed, its sizes included; hashable and picklable.
 
@@ -75,6 +92,8 @@ class Problem(ABC):
         MACRO: Kernels are told the other sizes as macros of this prefix: ``LAYER_C``.
         ENTRY: The kernel's name in a template.
         ARGUMENTS: The kernel's arguments in order, as C declares them.
+        LIBRARY: How PyTorch computes it, for a comparison; None if it does not.
+        RIVALS: Named baselines of the built-in templates that a comparison shows beside the winner.
     """
 
     kind: ClassVar[str]
@@ -87,6 +106,8 @@ class Problem(ABC):
     ENTRY: ClassVar[str]
     ARGUMENTS: ClassVar[str]
     REFERENCE: ClassVar[str]  # file beside this one with the plain kernel
+    LIBRARY: ClassVar[LibraryCall | None] = None
+    RIVALS: ClassVar[tuple[str, ...]] = ()
 
     name: str
 

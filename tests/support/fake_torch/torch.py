@@ -90,6 +90,11 @@ def conv2d(x, w):
     return Tensor(y, x.dtype, x.device)
 
 
+def matmul(a, b):
+    LOG.append(f"matmul tf32={backends.cuda.matmul.allow_tf32} on {a.device}")
+    return Tensor(a.array.astype(np.float32) @ b.array.astype(np.float32), a.dtype, a.device)
+
+
 def compile(function, mode):
     LOG.append(f"compile {function.__code__.co_name} {mode}")
     return function
@@ -118,7 +123,10 @@ class Event:
 
 
 nn = SimpleNamespace(functional=SimpleNamespace(conv2d=conv2d))
-backends = SimpleNamespace(cudnn=SimpleNamespace(benchmark=False, allow_tf32=True, version=lambda: 91000))
+backends = SimpleNamespace(
+    cudnn=SimpleNamespace(benchmark=False, allow_tf32=True, version=lambda: 91000),
+    cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)),
+)
 cuda = SimpleNamespace(
     is_available=lambda: fault() != "no_cuda",
     set_device=lambda name: None,

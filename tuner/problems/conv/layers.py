@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import UsageError
-from tuner.problems.problem import CPU_SECONDS, FLOAT_BYTES, Arrays, Problem, Tensor
+from tuner.problems.problem import CPU_SECONDS, FLOAT_BYTES, Arrays, LibraryCall, Problem, Tensor
 from tuner.problems.stock import DeviceArrays, Stock
 from tuner.suggestions import alternatives
 
@@ -26,6 +26,7 @@ __all__ = ["DEFAULT_NETWORK", "FLOAT_BYTES", "FULL_BATCH", "LAYERS", "ConvLayer"
 
 DEFAULT_NETWORK = "sp18"
 FULL_BATCH = 10_000
+NAIVE = "naive 32x32 (B,M,1)"
 CPU_PLAIN_FLOPS = 3.4e9  # what a naive kernel reaches on two cores
 
 
@@ -50,6 +51,10 @@ class ConvLayer(Problem):
     ENTRY: ClassVar[str] = "conv_forward"
     ARGUMENTS: ClassVar[str] = "const float *x, const float *w, float *y, int B, int C, int H, int W, int M, int K"
     REFERENCE: ClassVar[str] = "conv/convolution.cu"
+    RIVALS: ClassVar[tuple[str, ...]] = (NAIVE, "2017 final kernel")
+    LIBRARY: ClassVar[LibraryCall | None] = LibraryCall(
+        function="nn.functional.conv2d", library="cuDNN", layouts=("NCHW", "channels-last"), tf32="cudnn"
+    )
 
     name: str
     B: int = FULL_BATCH
