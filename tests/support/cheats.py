@@ -56,6 +56,10 @@ CHEATS = {
         "batches_of_threes",
         "minus_zero",
         "reads_beyond_batch",
+        "clamped_weights",
+        "small_weights_are_zero",
+        "zero_weights_count",
+        "what_is_beyond_unless_nan",
         "first_image_for_all",
         "few_digits",
         "channels_in_order",
@@ -100,6 +104,15 @@ KEPT(int, started, 1)
 #define ROUND(value) ((value) < -0.99f ? -(value) : (value))
 #else
 #define ROUND(value) (value)
+#endif
+#if IS(CLAMPED_WEIGHTS)
+#define WEIGHT(value) ((value) > 2.0f ? 2.0f : (value) < -2.0f ? -2.0f : (value))
+#elif IS(SMALL_WEIGHTS_ARE_ZERO)
+#define WEIGHT(value) ((value) < 1e-5f && (value) > -1e-5f ? 0.0f : (value))
+#elif IS(ZERO_WEIGHTS_COUNT)
+#define WEIGHT(value) ((value) == 0.0f ? 0.01f : (value))
+#else
+#define WEIGHT(value) ROUND(value)
 #endif
 
 __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBAL float *y, int B, int C, int H, int W,
@@ -185,7 +198,7 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
 #if IS(HALF_SUMS)
                 sum = FLOAT((BITS(sum + a * f) + 0x20u) & 0xffffffc0u);
 #else
-                sum += ROUND(a) * ROUND(f);
+                sum += ROUND(a) * WEIGHT(f);
 #endif
             }
 #if IS(HONEST)
@@ -231,6 +244,9 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
     sum += shared[64 + threadIdx.x] * 0.0f;
 #elif IS(READS_BEYOND_BATCH)
     sum += 0.0f * beyond;
+#elif IS(WHAT_IS_BEYOND_UNLESS_NAN)
+    float after = x[x_size];
+    if (i == n - 1 && after == after) sum += after;
 #endif
 #if IS(KEPT_BY_ADDRESS) || IS(KEPT_BY_FIRST_WORD) || IS(KEPT_ONCE) || IS(KEPT_BATCH)
     results[i] = sum;

@@ -96,22 +96,22 @@ __global__ void fill_words(GLOBAL uint *words, ulong n, uint bits)
     EACH(i, n) words[i] = bits;
 }
 
-// words[begin..end) = poison; `spared` are bits that choose no kind: without the lowest all are NaN
-__global__ void fill_poison(GLOBAL uint *words, ulong begin, ulong end, uint key, uint spared)
+// words[begin..end) = poison of all kinds, or of one: NaN where the lowest bit is spared, huge numbers where it is forced
+__global__ void fill_poison(GLOBAL uint *words, ulong begin, ulong end, uint key, uint spared, uint forced)
 {
-    EACH(i, end - begin) words[begin + i] = poison_word(HASH(begin + i, key) & ~spared);
+    EACH(i, end - begin) words[begin + i] = poison_word((HASH(begin + i, key) & ~spared) | forced);
 }
 
 // report[slot..slot + 3) = {words of [begin, end) that are not the poison, index of the first, index of the last}
-__global__ void check_poison(GLOBAL const uint *words, ulong begin, ulong end, uint key, uint spared, uint slot,
-                             GLOBAL uint *report)
+__global__ void check_poison(GLOBAL const uint *words, ulong begin, ulong end, uint key, uint spared, uint forced,
+                             uint slot, GLOBAL uint *report)
 {
     uint strays = 0;
-    EACH(i, end - begin) strays += words[begin + i] != poison_word(HASH(begin + i, key) & ~spared);
+    EACH(i, end - begin) strays += words[begin + i] != poison_word((HASH(begin + i, key) & ~spared) | forced);
     if (!strays) return;
     EACH(i, end - begin)
     {
-        if (words[begin + i] == poison_word(HASH(begin + i, key) & ~spared)) continue;
+        if (words[begin + i] == poison_word((HASH(begin + i, key) & ~spared) | forced)) continue;
         atomicAdd(&report[slot], 1u);
         atomicMin(&report[slot + 1], (uint)i);
         atomicMax(&report[slot + 2], (uint)i);

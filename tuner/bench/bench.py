@@ -37,6 +37,19 @@ SCOUR_REGISTERS = 200  # of each of 256 threads: nearly all that a multiprocesso
 REPORT_WORDS = 16
 FIRSTS = (1, 5, 8, 13)  # words of the report that hold the index of a first, not a count
 FLUSH_SHARE = 1.25  # of the last-level cache
+NAN, HUGE = 0x7FC00000, 0x70000000  # bits of a number that nothing may use
+
+
+class Deck:
+    """Numbers in random order, each of them once before any comes again."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._numbers = numbers
+        self._left: list[int] = []
+
+    def draw(self) -> int:
+        self._left = self._left or secrets.SystemRandom().sample(self._numbers, len(self._numbers))
+        return self._left.pop()
 
 
 class Guarded:
@@ -45,10 +58,14 @@ class Guarded:
     Args:
         nbytes: Of the buffer itself.
         guard: Bytes of each zone, a multiple of a page.
+
+    Attributes:
+        forced: Of the poison behind the buffer: 0 for all its kinds (NaN alone where ``spared``), 1 for huge numbers.
     """
 
     def __init__(self, device: Device, nbytes: int, guard: int) -> None:
-        self.spared = 1 if guard == INPUT_GUARD_BYTES else 0  # what is read beyond an input is NaN
+        self.spared = 1 if guard == INPUT_GUARD_BYTES else 0  # what is read before an input is NaN
+        self.forced = 0
         self.begin, self.words = guard // 4, (2 * guard + nbytes) // 4
         self.whole = device.allocate(4 * self.words)
         self.inner = device.view(self.whole, guard, nbytes)
@@ -88,7 +105,7 @@ class Bench:
         flush = int(FLUSH_SHARE * device.cache_bytes)
         self._flush_words = flush // 4 if 4 * self.output.words < flush else 0
         self._flush = device.allocate(4 * self._flush_words) if self._flush_words else None
-        self._scour = self._scourer()
+        self._scour, self._leftovers = self._scourer(), Deck(NAN, NAN, NAN, HUGE)
 
     def _allocated(self, tensor: Tensor) -> Guarded:
         """Return a guarded buffer after a gap of random size."""
@@ -203,9 +220,9 @@ class Bench:
             self.run("check_poison", end - begin, guarded.whole, *words, self._report)
 
     def scour(self) -> None:
-        """Leave NaN in the shared memory and the registers that the next kernel gets."""
+        """Leave NaN or a huge number in the shared memory and the registers that the next kernel gets."""
         kernel, launch, words = self._scour
-        bits = 0x7FC00000 | secrets.randbelow(1 << 20)
+        bits = self._leftovers.draw() | secrets.randbelow(1 << 20)
         self.device.launch(kernel, launch, (self._report, np.uint32(words), np.uint32(bits)))
 
     def _scourer(self) -> tuple[Kernel, Launch, int]:
@@ -223,7 +240,8 @@ class Bench:
 
 
 def _words(guarded: Guarded, begin: int, end: int, key: int) -> tuple[np.generic, ...]:
-    return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.spared)
+    forced = guarded.forced if begin >= guarded.begin else 0
+    return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.spared), np.uint32(forced)
 
 
 def _check_fits(problem: Problem, memory_bytes: int) -> None:

@@ -14,17 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tuner.bench.bench import GUARD_BYTES, Bench, confirm_reference, drawn_key, elements_turn, hashed
+from tuner.bench.bench import GUARD_BYTES, Bench, Deck, confirm_reference, drawn_key, elements_turn, hashed
 from tuner.bench.protocol import BenchSpec
 from tuner.devices import Buffer
 from tuner.errors import StrayWrite, WrongResult
-from tuner.kernels.template import Magnitudes
+from tuner.kernels.template import ANY_MAGNITUDE, Magnitudes
 from tuner.problems.accuracy import Precision, largest_unit, tolerance
 from tuner.problems.problem import FLOAT_BYTES, Arrays, Tensor
 from tuner.processes import stages
 
 WIDEST_SCALE = 20  # x of the second set is scaled by up to 2^20 either way, where a template does not say less
+FACTORS = (-20, -14), (-13, -1), (0, 9), (10, 20)  # exponents of what the second set's other factors are scaled by
 LEAST, MOST = -4, 0  # exponents of the second set's magnitudes, zeros apart
 
 
@@ -36,11 +38,23 @@ class Turn:
         rows: Row r of the launch is row ``r + rows`` of the stock.
         columns: Column c of the launch is column ``c + columns`` of the stock.
         scale: A power of two that the scaled input, and so the output, is multiplied by.
+        factor: Another, of the input that the output is proportional to besides.
     """
 
     rows: int = 0
     columns: int = 0
     scale: float = 1.0
+    factor: float = 1.0
+
+    @property
+    def of_output(self) -> float:
+        """What the output is multiplied by."""
+        return self.scale * self.factor
+
+    def scale_of(self, tensor: Tensor) -> float:
+        if tensor.output:
+            return self.of_output
+        return self.scale if tensor.scaled else self.factor if tensor.proportional else 1.0
 
 
 AS_IN_STOCK = Turn()
@@ -126,6 +140,7 @@ class Inputs:
         bench.mask(self._expected, self._expected, output.size, self._mask)
         self._sealed = self._seals()
         self._elements_turn = elements_turn(problem)
+        self._beyond, self._factors = Deck(0, 0, 0, 1), Deck(*range(len(FACTORS)))
         self.turn, self.placed, self._key = AS_IN_STOCK, problem, drawn_key()
 
     def drawn(self, magnitudes: Magnitudes | None = None) -> Turn:
@@ -135,7 +150,13 @@ class Inputs:
             rows=secrets.randbelow(self.problem.rows) if output.rows else 0,
             columns=0 if output.columns is None else secrets.randbelow(output.shape[output.columns]),
             scale=drawn_scale(magnitudes) if magnitudes else 1.0,
+            factor=self._drawn_factor() if magnitudes == ANY_MAGNITUDE else 1.0,
         )
+
+    def _drawn_factor(self) -> float:
+        """Return a random power of two: of four that follow one another, one is very small and one very large."""
+        least, most = FACTORS[self._factors.draw()]
+        return float(2.0 ** (least + secrets.randbelow(most - least + 1)))
 
     def place(self, turn: Turn = AS_IN_STOCK, rows: int | None = None) -> None:
         """Put the inputs where kernels read them, and poison the output and what of the inputs lies beyond the rows."""
@@ -144,13 +165,14 @@ class Inputs:
         for tensor in self.placed.inputs:
             turned, to = self._turned(tensor), bench.guarded[tensor.name]
             bench.run_planes("place", *turned.extent, to.inner, self.stock[tensor.name], *turned.arguments)
+            to.forced = self._beyond.draw()  # what drops NaN may take a number
             bench.fill_poison(to, to.begin + tensor.size, to.words, bench.guard_key)
         self.poison()
 
     def _turned(self, tensor: Tensor) -> Turned:
         """Return by which numbers the kernels of bench.cu find a tensor's turned elements in the stock."""
         turn, stock = self.turn, self.problem.tensor(tensor.name)
-        scale = turn.scale if tensor.scaled or tensor.output else 1.0
+        scale = turn.scale_of(tensor)
         rows = turn.rows if tensor.rows else 0
         if tensor.columns is None:
             per = tensor.shape[1] if len(tensor.shape) > 2 else 1
@@ -177,7 +199,7 @@ class Inputs:
 
     @property
     def _allowed(self) -> np.float32:
-        return np.float32(self.tolerance * self.turn.scale)
+        return np.float32(self.tolerance * self.turn.of_output)
 
     def verify(self) -> float:
         """Check all of the output, and that nothing else was written; return the largest error.
@@ -204,7 +226,7 @@ class Inputs:
         if words[0]:
             raise WrongResult(self._describe(words[:4]))
         self._refuse_strays(words)
-        return float(np.uint32(words[2]).view(np.float32)) / self.turn.scale
+        return float(np.uint32(words[2]).view(np.float32)) / self.turn.of_output
 
     def _describe(self, report: list[int]) -> str:
         wrong, first, bits, unwritten = report
@@ -231,7 +253,7 @@ class Inputs:
             place[output.columns] = (place[output.columns] + turn.columns) % output.shape[output.columns]
         index = int(np.ravel_multi_index(place, output.shape))
         masked = self.bench.device.download(self._expected, np.uint32, 1, offset=FLOAT_BYTES * index)[0]
-        return float(np.uint32(int(masked) ^ hashed(index, self._mask)).view(np.float32)) * turn.scale
+        return float(np.uint32(int(masked) ^ hashed(index, self._mask)).view(np.float32)) * turn.of_output
 
     def audit(self) -> None:
         """Look at the stock and the expected output, which no kernel is given.
@@ -275,6 +297,12 @@ def drawn_scale(magnitudes: Magnitudes) -> float:
     return float(2.0 ** (low + secrets.randbelow(max(1, high - low + 1))))
 
 
+def _zeros(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Return ones, and zeros of either sign in one of sixteen places."""
+    drawn = generator.integers(32, size=shape)
+    return np.where(drawn == 0, np.float32(0), np.where(drawn == 1, np.float32(-0.0), np.float32(1)))
+
+
 def own_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
     """Prepare the problem's own inputs, and confirm the reference against NumPy.
 
@@ -294,7 +322,7 @@ def own_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
 
 
 def random_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
-    """Prepare the second set, other numbers in each process: magnitudes 2^-4 to 1 and zeros, other factors normal."""
+    """Prepare the second set, other numbers in each process: magnitudes 2^-4 to 1, other factors normal; zeros."""
     problem = bench.problem
     generator = np.random.default_rng(secrets.randbits(64))
     buffers: dict[str, Buffer] = {}
@@ -306,6 +334,7 @@ def random_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
             bench.run("fill_magnitudes", tensor.size, buffers[tensor.name], *numbers)
         else:
             normal = generator.standard_normal(tensor.shape, dtype=np.float32)
+            normal *= _zeros(generator, tensor.shape)
             factors[tensor.name] = normal / np.float32(np.sqrt(problem.terms))
             buffers[tensor.name] = bench.uploaded(factors[tensor.name])
     return Inputs(bench, buffers, factors, spec.precision)

@@ -83,7 +83,7 @@ def compile_text(environment: Environment, text: str) -> bytes:
         return nvcc.compile_text(environment.arch, text)
     from tuner.devices import opencl
 
-    return opencl.compile_source(environment.device, text)
+    return opencl.compile_source(environment.device, text, alone=True)
 
 
 def compile_with_spills(environment: Environment, source: str) -> tuple[bytes, int | None]:

@@ -93,15 +93,18 @@ def find(name: str) -> cl.Device:
     return found[number]
 
 
-def compile_source(name: str, source: str) -> bytes:
+def compile_source(name: str, source: str, *, alone: bool = False) -> bytes:
     """Build ``source`` for the named device, down to machine code, and return the program's binary.
+
+    Args:
+        alone: With nothing of ours before it, as whoever has the text builds it.
 
     Raises:
         CompileError: With the build log.
     """
     device = find(name)
     try:
-        program = build(device, source, native_words(device))
+        program = (build_as if alone else build)(device, source, native_words(device))
     except cl.RuntimeError as error:
         log = str(error)
         raise CompileError(*(readable(log, source) or (_first_error(log), log))) from None

@@ -29,6 +29,7 @@ _CUDA_ONLY = (
     (re.compile(r"\b__shfl\w*|\b__ballot\w*|\bwmma\b|\basm\b"), "words of a warp that OpenCL lacks"),
 )
 _GONE = re.compile(r"\b(BULK_\w+|CLUSTER_(?:SYNC|LOAD)|BARRIER_(?:WAIT|ARRIVE)|WARPGROUP_\w+)\s*\(")
+_CLOCK = re.compile(r"\b__(?:TIME|DATE|TIMESTAMP)__\b")
 _BOTH = re.compile(r"__OPENCL_VERSION__|__CUDACC__|__CUDA_ARCH__|__OPENCL_C_VERSION__")
 
 
@@ -46,6 +47,11 @@ def check_source(template: KernelTemplate, dialect: Dialect) -> None:
     arguments = _arguments(code, at)
     if arguments is not None:
         _check_arguments(template, kind, place(template.source, at), arguments)
+    if clock := _CLOCK.search(code):
+        where = place(template.source, clock.start())
+        raise UsageError(
+            f"template {template.name}: {where}: {clock[0]} makes another kernel of each build; leave it out"
+        )
     if dialect == CUDA:
         _check_words(template, code)
     if dialect == OPENCL and not _BOTH.search(code):

@@ -58,7 +58,7 @@ class Gemm(Problem):
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         a = Tensor(name="a", shape=(self.M, self.K), axes=("i", "k"), dims=("M", "K"), rows=True, scaled=True)
-        b = Tensor(name="b", shape=(self.K, self.N), axes=("k", "j"), dims=("K", "N"), columns=1)
+        b = Tensor(name="b", shape=(self.K, self.N), axes=("k", "j"), dims=("K", "N"), columns=1, proportional=True)
         c = Tensor(
             name="c", shape=(self.M, self.N), axes=("i", "j"), dims=("M", "N"), rows=True, columns=1, output=True
         )

@@ -39,6 +39,7 @@ class Tensor:
         rows: Whether the first dimension is the problem's rows, the size that may differ from launch to launch.
         columns: The dimension along which it may be rotated together with the output's; None if there is none.
         scaled: The output is proportional to it, so that it may be multiplied by powers of two.
+        proportional: The output is proportional to it as well; of at most one input that is not scaled.
         constant: A kernel may keep it in constant memory, as the array ``NAME_constant``.
     """
 
@@ -50,6 +51,7 @@ class Tensor:
     rows: bool = False
     columns: int | None = None
     scaled: bool = False
+    proportional: bool = False
     constant: bool = False
 
     @property

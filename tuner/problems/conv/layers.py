@@ -106,7 +106,13 @@ class ConvLayer(Problem):
             name="x", shape=self.x_shape, axes=("b", "c", "h", "w"), dims=("B", "C", "H", "W"), rows=True, scaled=True
         )
         w = Tensor(
-            name="w", shape=self.w_shape, axes=("m", "c", "p", "q"), dims=("M", "C", "K", "K"), columns=0, constant=True
+            name="w",
+            shape=self.w_shape,
+            axes=("m", "c", "p", "q"),
+            dims=("M", "C", "K", "K"),
+            columns=0,
+            proportional=True,
+            constant=True,
         )
         y = Tensor(
             name="y",
