@@ -183,7 +183,7 @@ __global__ void fill_magnitudes(GLOBAL float *out, ulong n, uint key)
     }
 }
 
-// Words of shared memory and registers that a later kernel may find, all NaN. The host says how many there are.
+// Words of shared memory and registers that a later kernel may find: a NaN or a huge number. The host says how many.
 #ifndef SCOUR_WORDS
 #define SCOUR_WORDS 1024
 #define SCOUR_REGISTERS 64
