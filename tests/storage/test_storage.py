@@ -24,6 +24,8 @@ from toy_store import ENVIRONMENT, TEMPLATES, plain_optuna, toy_configuration, t
 from tuner.errors import StorageError, StudyMismatch, TunerError, UsageError
 from tuner.results import StudyKey, Telemetry
 from tuner.storage import COMPILE, LAUNCH, Store, StudyHandle, Writer
+from tuner.storage.claims import Claim
+from tuner.storage.processes import CLOCK_SLACK
 from tuner.storage.schema import SchemaRow
 
 
@@ -332,6 +334,28 @@ def test_claims_of_another_host_count_as_dead_after_an_hour(
     assert not dataclasses.replace(far, claimed=time.time() - 3601).alive
     rebooted = dataclasses.replace(claim, process=dataclasses.replace(claim.process, boot="another boot"))
     assert not rebooted.alive
+
+
+def test_later_process_with_the_same_id_is_another(handle: StudyHandle) -> None:
+    handle.claim([toy_configuration(0)])
+    (claim,) = handle.claims()
+
+    def started_later(ticks: int) -> Claim:
+        return dataclasses.replace(
+            claim, process=dataclasses.replace(claim.process, started=claim.process.started - ticks)
+        )
+
+    assert claim.process.started > 0
+    assert started_later(CLOCK_SLACK).alive  # the clock was set meanwhile
+    assert not started_later(CLOCK_SLACK + 1).alive
+
+
+def test_process_of_which_nothing_was_told_counts_as_dead_after_an_hour(handle: StudyHandle) -> None:
+    handle.claim([toy_configuration(0)])
+    (claim,) = handle.claims()
+    untold = dataclasses.replace(claim, process=dataclasses.replace(claim.process, started=0))
+    assert untold.alive
+    assert not dataclasses.replace(untold, claimed=time.time() - 3601).alive
 
 
 # The writer

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 UNREACHABLE_SECONDS = 3600.0  # a claim of another host, or of another container, counts as dead after this
+TICKS = os.sysconf("SC_CLK_TCK")  # a second
+CLOCK_SLACK = TICKS  # the boot time is told in whole seconds, and moves when the clock is set right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +46,15 @@ def _boot() -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when ``pid`` started, 0 if that cannot be told, or None when there is no such process."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None if Path("/proc/self/stat").exists() else _answers(pid)
-    return None if fields[0] in "ZX" else int(fields[19])  # a zombie has ended and only waits to be collected
+    """Return when ``pid`` started, or None when there is no such process, or nothing can be told of it."""
+    import psutil
 
-
-def _answers(pid: int) -> int | None:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return 0
+    with suppress(psutil.Error, OSError):
+        boot, process = psutil.boot_time(), psutil.Process(pid)
+        if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):  # these only wait to be collected
+            seconds: float = process.create_time() - boot
+            return round(seconds * TICKS)
+    return None
 
 
 def may_live(process: Process, claimed: float) -> bool:
@@ -68,6 +64,7 @@ def may_live(process: Process, claimed: float) -> bool:
     our_boot, _, our_namespace = here.boot.partition(" ")
     if process.host == here.host and boot != our_boot:
         return False  # this host was started anew since
-    if process.host != here.host or namespace != our_namespace:
+    if process.host != here.host or namespace != our_namespace or not process.started:
         return time.time() - claimed < UNREACHABLE_SECONDS
-    return start_ticks(process.pid) == process.started
+    started = start_ticks(process.pid)
+    return started is not None and abs(started - process.started) <= CLOCK_SLACK
