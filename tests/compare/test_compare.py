@@ -22,7 +22,8 @@ from tuner.errors import NoWinner, TunerError
 from tuner.problems.conv.layers import ConvLayer
 from tuner.problems.conv.reference import float32_conv
 from tuner.problems.gemm import Gemm
-from tuner.report.charts import Bar, bar_lines, bar_svg, write_png
+from tuner.report.charts import Bar, bar_figure, bar_lines
+from tuner.report.pictures import write_picture
 from tuner.storage import Store
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_torch"
@@ -198,18 +199,25 @@ def test_bars_fill_their_line_and_no_more():
     assert bar_lines([]) == []
 
 
-def test_plot_is_well_formed_and_drawn_to_scale():
+def test_plot_is_well_formed_and_drawn_to_scale(tmp_path):
     bars = [
         Bar(label="floor", value=1.0, text="1 ms", kind="floor"),
-        Bar(label="<ours> & more", value=2.0, text="2 ms", kind="ours", interval=(1.5, 4.0)),
+        Bar(label="<ours> & $more$ 速", value=2.0, text="2 ms", kind="ours", interval=(1.5, 4.0)),
     ]
-    root = ET.fromstring(bar_svg("title", "sub", bars))
-    rectangles = [each for each in root.iter() if each.tag.endswith("rect")][1:]
-    widths = [float(each.attrib["width"]) for each in rectangles]
+    figure = bar_figure("title", "sub", bars)
+    write_picture(tmp_path / "bars.svg", figure)
+    root = ET.parse(tmp_path / "bars.svg").getroot()
+    (axes,) = figure.axes
+    widths = [each.get_width() for each in axes.patches]
     assert widths[1] == pytest.approx(2 * widths[0])
-    assert "<ours> & more" in [each.text for each in root.iter() if each.tag.endswith("text")]
-    edge = float(root.attrib["width"])
-    assert all(float(each.attrib["x2"]) <= edge for each in root.iter() if each.tag.endswith("line"))
+    assert [each.get("id") for each in root.iter() if each.get("id", "").startswith("bar ")] == ["bar 0", "bar 1"]
+    texts = [each.text for each in root.iter() if each.tag.endswith("text")]
+    assert {"<ours> & $more$ 速", "floor", "  1 ms", "  2 ms"} <= set(texts)
+    edge = axes.get_window_extent().x1
+    ends = [path.vertices[:, 0].max() for each in axes.collections for path in each.get_paths()]
+    assert ends == [pytest.approx(4000)]
+    assert all(axes.transData.transform((end, 0))[0] <= edge for end in ends)
+    assert all(each.get_window_extent().x1 <= figure.bbox.x1 for each in axes.texts)
 
 
 # --- the command -------------------------------------------------------------------------------------------------
@@ -359,7 +367,7 @@ def test_comparison_checks_and_times_all_and_a_dying_variant_is_a_line(capsys, s
         assert row["relative_error"] < 1e-5
     assert rows["tuner's best"]["ratio_to_ours"] == 1
     assert rows["PyTorch FP32 NCHW"]["ratio_interval"][0] > 0
-    assert len([e for e in ET.parse(plot).iter() if e.tag.endswith("rect")]) == 1 + 4
+    assert len([e for e in ET.parse(plot).iter() if e.get("id", "").startswith("bar ")]) == 4
 
 
 @pytest.mark.parametrize(("fault", "outcome"), [("off_by_one", "wrong_result"), ("hash_error", "does not compile")])
@@ -383,9 +391,8 @@ def test_winner_that_is_wrong_now_ends_the_comparison(tmp_path, monkeypatch, fau
 
 
 def test_plot_as_png_is_an_image(tmp_path):
-    pytest.importorskip("matplotlib")
     bars = [Bar(label="a", value=1e-3, text="1 ms", interval=(9e-4, 2e-3)), Bar(label="b", value=2e-3, text="2 ms")]
-    write_png(tmp_path / "bars.png", "title", "sub", bars)
+    write_picture(tmp_path / "bars.png", bar_figure("title", "sub", bars))
     assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
 
 

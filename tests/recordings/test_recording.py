@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -19,9 +20,12 @@ from tuner.kernels.space import enumerate_space
 from tuner.kernels.subspace import Restriction
 from tuner.kernels.template import DeviceLimits
 from tuner.problems.conv.layers import find_layer
+from tuner.recordings.scores import Curve
 from tuner.recordings.simulate import simulate
 from tuner.recordings.space import load_recorded
 from tuner.recordings.write import record_study
+from tuner.report.curves import curve_figure
+from tuner.report.pictures import write_picture
 from tuner.results import Measurement, Result
 from tuner.storage import Store
 from tuner.storage.mapping import choices_of_templates
@@ -177,9 +181,28 @@ def test_simulate_prints_table_and_curves_and_draws_a_file(capsys, tmp_path):
     assert "geometric mean" in out
     assert out.count("8 evaluations") == 2
     drawn = ET.fromstring(plot.read_text())
-    lines = [each for each in drawn.iter() if each.tag.endswith("polyline")]
-    assert [len(line.get("points").split()) for line in lines] == [8, 8]
-    assert "two&<" in [each.text for each in drawn.iter() if each.tag.endswith("text")]
+    lines = [each for each in drawn.iter() if each.get("id", "").startswith("median ")]
+    assert [len(re.findall("[ML] ", line[0].get("d"))) for line in lines] == [8, 8]
+    assert " two&<" in [each.text for each in drawn.iter() if each.tag.endswith("text")]
+
+
+def test_picture_without_matplotlib_names_the_extra(capsys, tmp_path, monkeypatch):
+    (tmp_path / "space.csv").write_text(SPACE)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for kind in ("svg", "png"):
+        code, _, err = tune(capsys, "simulate", str(tmp_path / "space.csv"), "--plot", f"{tmp_path}/curves.{kind}")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "needs matplotlib, which is not installed; pip install 'tuner[plot]'" in err
+
+
+def test_curves_of_spaces_with_odd_names_are_all_named(tmp_path):
+    runs = [Curve(ratios=np.array([3.0, 1.5, 1.0]), proposals=np.zeros(3), compiling=np.zeros(3))]
+    names = ["_hidden", "$a$b", *(f"space {number}" for number in range(9))]
+    write_picture(tmp_path / "curves.png", curve_figure("title", dict.fromkeys(names, runs)))
+    write_picture(tmp_path / "curves.svg", curve_figure("title", dict.fromkeys(names, runs)))
+    texts = [each.text for each in ET.parse(tmp_path / "curves.svg").iter() if each.tag.endswith("text")]
+    assert [text.strip() for text in texts if text.startswith(" ")] == names
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_simulate_counts_compile_seconds_and_noise_when_asked(capsys, tmp_path):

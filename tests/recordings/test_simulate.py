@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tuner.errors import UsageError
-from tuner.recordings.plots import draw
 from tuner.recordings.scores import Curve, summarise, table
 from tuner.recordings.simulate import Plan, replay, simulate
 from tuner.recordings.space import Recorded, load_recorded
+from tuner.report.curves import curve_text
 
 Write = Callable[[str, str], Path]
 
@@ -204,7 +204,7 @@ def test_table_names_each_space_and_the_mean(write: Write) -> None:
     assert "bowl" in table(summary)
     assert "geometric mean" in table(summary)
     assert summarise(load_recorded(path), curves[0]) == summary.scores[0]
-    assert "evaluations" in draw(curves[0])
+    assert "evaluations" in curve_text(curves[0])
 
 
 @pytest.mark.parametrize("field", ["trials", "batch", "seeds"])

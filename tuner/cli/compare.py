@@ -9,7 +9,7 @@ import click
 
 from tuner.cli import naming, options
 from tuner.cli.folding import echo, width
-from tuner.errors import StorageError, UsageError
+from tuner.errors import StorageError
 
 if TYPE_CHECKING:
     from tuner.compare import CompareOptions, Comparison, Row
@@ -47,7 +47,9 @@ def compare(**given: Any) -> None:
 
     plot = given["plot"]
     if plot is not None:
-        _check_plot(plot)
+        from tuner.report.pictures import check_picture
+
+        check_picture(plot)
     asked = _asked(given)
     done = run_comparison(asked, lambda line: echo(line, err=True))
     if given["as_json"]:
@@ -184,30 +186,14 @@ def _bars(done: Comparison) -> list[Bar]:
     return bars
 
 
-def _check_plot(path: Path) -> None:
-    """Refuse before measuring what could not be written after it."""
-    from importlib.util import find_spec
-
-    from tuner.files import refuse_unwritable
-
-    if path.suffix not in (".svg", ".png"):
-        raise UsageError(f"--plot {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
-    if path.suffix == ".png" and find_spec("matplotlib") is None:
-        raise UsageError(f"--plot {path}: PNG needs matplotlib; pip install matplotlib, or give a .svg file")
-    refuse_unwritable(path, "--plot")
-
-
 def _write_plot(path: Path, done: Comparison) -> None:
-    from tuner.files import write_whole
-    from tuner.report.charts import bar_svg, write_png
+    from tuner.report.charts import bar_figure
+    from tuner.report.pictures import write_picture
 
     title = f"{done.layer.name}, {done.layer.ROWS}={done.layer.rows:,}: milliseconds, median and 95% interval"
     subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"
     try:
-        if path.suffix == ".svg":
-            write_whole(path, bar_svg(title, subtitle, _bars(done)).encode())
-        else:
-            write_png(path, title, subtitle, _bars(done))
+        write_picture(path, bar_figure(title, subtitle, _bars(done)))
     except OSError as error:
         raise StorageError(f"--plot {path}: {error.strerror}; the figures above are all there is") from None
     echo(f"wrote {path}", err=True)

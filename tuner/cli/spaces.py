@@ -9,9 +9,10 @@ import click
 
 from tuner.cli import naming, options
 from tuner.cli.folding import echo, width
+from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tuner.recordings.scores import Curve, Summary
 
@@ -34,21 +35,21 @@ def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile
 
     A SPACE is a .csv or .csv.gz that `tune record` wrote, a Kernel Tuner cache file, or a T4 results file.
     """
-    from tuner.recordings.plots import check_plot, write_plot
     from tuner.recordings.scores import table
     from tuner.recordings.simulate import Plan, follow
     from tuner.recordings.space import load_recorded
+    from tuner.report.pictures import check_picture
     from tuner.search.samplers.factory import SAMPLERS
 
     if plot is not None:
-        check_plot(plot)
+        check_picture(plot)
     file = given.pop("donor")
     donor = None if file is None else load_recorded(file)
     plan = Plan(sampler=given.pop("sampler") or SAMPLERS[0], donor=donor, **given)
     summary, curves = follow(plan, [load_recorded(path) for path in spaces])
     if plot is not None:
         title = f"{plan.sampler}: best so far over optimum, median and quartiles of {summary.seeds} seeds"
-        write_plot(plot, title, {score.space: runs for score, runs in zip(summary.scores, curves, strict=True)})
+        _write_plot(plot, title, {score.space: runs for score, runs in zip(summary.scores, curves, strict=True)})
     if as_json:
         _print_summary(summary)
         return
@@ -56,6 +57,16 @@ def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile
     _print_curves(summary, curves)
     if plot is not None:
         echo(f"\nwrote {plot}")
+
+
+def _write_plot(path: Path, title: str, curves: Mapping[str, Sequence[Curve]]) -> None:
+    from tuner.report.curves import curve_figure
+    from tuner.report.pictures import write_picture
+
+    try:
+        write_picture(path, curve_figure(title, curves))
+    except OSError as error:
+        raise UsageError(f"--plot {path}: {error.strerror}; give a file in a folder you may write") from None
 
 
 def _print_summary(summary: Summary) -> None:
@@ -68,10 +79,12 @@ def _print_summary(summary: Summary) -> None:
 
 
 def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:
-    from tuner.recordings.plots import draw
+    from tuner.report.curves import curve_text
 
     for score, runs in zip(summary.scores, curves, strict=True):
-        echo(f"\n{score.space}: best so far over optimum, median of the seeds\n{draw(runs, min(60, width() - 20))}")
+        echo(
+            f"\n{score.space}: best so far over optimum, median of the seeds\n{curve_text(runs, min(60, width() - 20))}"
+        )
 
 
 @click.command(short_help="A study as a recorded space.")

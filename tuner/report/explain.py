@@ -11,6 +11,7 @@ import numpy as np
 
 from tuner.errors import UsageError
 from tuner.kernels.template import Choice
+from tuner.report.text_plot import Cells, Marks, text_plot
 from tuner.results import Result
 from tuner.search.arrays import Floats, Rows
 from tuner.search.candidates import ABSENT, Axis, Candidates
@@ -180,15 +181,13 @@ def scatter(explanation: Explanation, columns: int = 80) -> str:
     both = np.log(np.concatenate([explanation.measured, explanation.predicted]))
     low, reach = both.min(), max(float(np.ptp(both)), 1e-9)
 
-    def cell(values: Floats, size: int) -> list[int]:
-        return list(map(int, np.rint((np.log(values) - low) / reach * (size - 1))))
+    def cells(values: Floats, size: int) -> Cells:
+        places: Floats = np.rint((np.log(values) - low) / reach * (size - 1))
+        return places.astype(np.intp)
 
-    grid = [[" "] * width for _ in range(HEIGHT)]
-    for column in range(width):
-        grid[round(column * (HEIGHT - 1) / (width - 1))][column] = "."
-    for column, row in zip(cell(explanation.measured, width), cell(explanation.predicted, HEIGHT), strict=True):
-        grid[row][column] = "o"
+    across = np.arange(width)
+    equal = Marks(mark=".", columns=across, rows=np.rint(across * (HEIGHT - 1) / (width - 1)).astype(int))
+    trials = Marks(mark="o", columns=cells(explanation.measured, width), rows=cells(explanation.predicted, HEIGHT))
     ends = [f"{np.exp(low + reach):9.4g}", *[" " * 9] * (HEIGHT - 2), f"{np.exp(low):9.4g}"]
-    rows = [f"{end} |{''.join(line).rstrip()}" for end, line in zip(ends, grid[::-1], strict=True)]
     foot = f"{'':11}{np.exp(low):<9.4g}{'measured ms':^{width - 18}}{np.exp(low + reach):>9.4g}"
-    return "\n".join(["predicted ms", *rows, f"{'':9} +{'-' * width}", foot])
+    return "\n".join(["predicted ms", *text_plot([equal, trials], width, ends), foot])
