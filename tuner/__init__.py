@@ -1,4 +1,4 @@
-"""tuner: finds the fastest correct configuration of a GPU convolution kernel, and proves it.
+"""tuner: finds the fastest correct configuration of a GPU kernel, and proves it.
 
 The command is ``tune``. From Python::
 

@@ -12,18 +12,18 @@ from tuner.errors import UsageError
 from tuner.kernels.loading import builtin_templates, load_template
 from tuner.kernels.subspace import Restriction
 from tuner.kernels.template import KernelTemplate
-from tuner.problems.conv.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.storage.location import default_url
 from tuner.storage.mapping import choices_of_templates
 from tuner.suggestions import alternatives
 from tuner.tuning import Observer, Report, RunOptions
 from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF
-from tuner.tuning.request import as_path, as_words, asked_device, asked_layer, asked_precision, asked_sampler
+from tuner.tuning.request import as_path, as_words, asked_device, asked_precision, asked_problem, asked_sampler
 from tuner.tuning.session import tune as run_study
 
 
 def tune(  # noqa: PLR0913  (what `tune run` takes)
-    layer: str | ConvLayer | RunOptions,
+    problem: str | Problem | RunOptions | None = None,
     observer: Observer | None = None,
     *,
     device: str = "auto",
@@ -44,14 +44,15 @@ def tune(  # noqa: PLR0913  (what `tune run` takes)
     trial_timeout: float | None = None,
     compile_timeout: float | None = None,
     warm_l2: bool = False,
+    layer: str | Problem | RunOptions | None = None,
 ) -> Report:
-    """Tune a layer: search, check, time, and return the fastest correct configuration; results are in the store.
+    """Tune a problem: search, check, time, and return the fastest correct configuration; results are in the store.
 
     Works in a script (no ``__main__`` guard is needed), from standard input, and in a notebook. The same call again
     goes on: nothing is measured twice.
 
     Args:
-        layer: ``"conv2"``, ``"fa18/conv2"``, ``"C=8,H=32,W=48,M=32,K=3"``, a layer, or all options of a run.
+        problem: ``"conv2"``, ``"fa18/conv2"``, ``"C=8,H=32,W=48,M=32,K=3"``, a problem, or all options of a run.
         observer: Told of news and trials. None: a progress bar on a terminal and in a notebook, nothing elsewhere;
             ``Observer()`` is told and says nothing.
         device: ``auto`` is the first NVIDIA GPU, else the CPU.
@@ -60,17 +61,23 @@ def tune(  # noqa: PLR0913  (what `tune run` takes)
         templates: Only these: names, paths of your own, or templates.
         only: Part of the space: ``"TILE_W=1,2,4 COPY_BY=register"``.
         storage: Path or URL; ``TUNER_STORAGE``, else ``studies/tuner.db``.
+        layer: The former name of ``problem``.
 
     Raises:
         UsageError: Something asked for does not exist here; nothing was written.
         TunerError: The device or the store failed; what was finished is in the store.
     """
-    if isinstance(layer, RunOptions):
-        return _watched(layer, observer)
-    chosen, name = _templates(templates), asked_device(device)
+    asked = problem if layer is None else layer
+    if asked is None or (problem is not None and layer is not None):
+        raise UsageError('tune: give one problem, such as tune("conv2")')
+    if isinstance(asked, RunOptions):
+        return _watched(asked, observer)
+    name = asked_device(device)
+    what = asked_problem(asked, batch, name)
+    chosen = _templates(templates, what.kind)
     unbounded = trials is None and seconds is None
     options = RunOptions(
-        layer=asked_layer(layer, batch, name),
+        problem=what,
         device=name,
         templates=chosen,
         storage=str(storage) if storage else default_url(),
@@ -101,9 +108,9 @@ def _watched(options: RunOptions, observer: Observer | None) -> Report:
         return run_study(options, watcher)
 
 
-def _templates(given: Any) -> tuple[KernelTemplate, ...]:
-    """Return the named templates, built-in or by path, as they are, or mixed; all built-in ones for none."""
-    known = builtin_templates()
+def _templates(given: Any, kind: str) -> tuple[KernelTemplate, ...]:
+    """Return the named templates, built-in or by path, as they are, or mixed; all built-in ones of a kind for none."""
+    known = builtin_templates(kind)
     listed = (given,) if isinstance(given, str | Path | KernelTemplate) else tuple(given)
     return tuple(_template(each, known) for each in listed) or tuple(known.values())
 

@@ -1,4 +1,4 @@
-"""What a trial leaves behind: its outcome, samples, resources and costs. Plain data, shared by all layers above."""
+"""What a trial leaves behind: its outcome, samples, resources and costs. Plain data, shared by everything above."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class StudyKey:
         heuristics: Whether the templates' heuristics narrowed the space.
     """
 
-    layer: str
+    problem: str
     shape: tuple[int, ...]  # the problem's sizes, in its kind's order
     device_kind: str
     device_model: str
@@ -206,10 +206,10 @@ class StudyKey:
         """
         rows = f"{kind_of(self.kind).ROWS}{self.shape[0]}"
         own = "+".join(name for name, path in self.sources if path)
-        return f"{own}{'@' if own else ''}{self.layer} {self.device_kind} {rows} {self.precision} {self.digest[:6]}"
+        return f"{own}{'@' if own else ''}{self.problem} {self.device_kind} {rows} {self.precision} {self.digest[:6]}"
 
     @property
     def digest(self) -> str:
-        parts = (self.layer, self.shape, self.device_kind, self.device_model, self.precision, self.protocol)
+        parts = (self.problem, self.shape, self.device_kind, self.device_model, self.precision, self.protocol)
         kind = () if self.kind == "conv" else (self.kind,)  # as ever, so that old studies resume
         return hashlib.sha256(repr((*kind, *parts, self.space_digest, self.templates)).encode()).hexdigest()

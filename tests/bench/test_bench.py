@@ -27,7 +27,7 @@ def bench():
 
 @pytest.fixture(scope="module")
 def inputs(bench):
-    return own_inputs(bench, BenchSpec(device="cpu", layer=LAYER))
+    return own_inputs(bench, BenchSpec(device="cpu", problem=LAYER))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_word_written_before_y_is_seen(bench, inputs, right):
 
 
 def test_second_inputs_have_magnitudes_zeros_and_other_numbers_each_time(bench):
-    spec = BenchSpec(device="cpu", layer=LAYER)
+    spec = BenchSpec(device="cpu", problem=LAYER)
     first, second = (
         bench.device.download(random_inputs(bench, spec).stock["x"], np.float32, int(np.prod(LAYER.x_shape)))
         for _ in range(2)
@@ -174,7 +174,7 @@ def test_word_written_around_an_input_is_seen(bench, inputs, right, which, word)
 
 
 def test_swapped_words_of_the_stock_are_seen(bench):
-    inputs = random_inputs(bench, BenchSpec(device="cpu", layer=LAYER))
+    inputs = random_inputs(bench, BenchSpec(device="cpu", problem=LAYER))
     inputs.audit()
     w = bench.device.download(inputs.stock["w"], np.float32, LAYER.M * LAYER.reduction)
     w[[0, 1]] = w[[1, 0]]

@@ -45,7 +45,7 @@ def test_nobody_wins_by_counting_on(tmp_path, group, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_rounded_sums_of_many_terms_are_not_fp32(tmp_path, device):
-    report = run(tmp_path, cheating(*ROUNDED), layer=LONG, device=device)
+    report = run(tmp_path, cheating(*ROUNDED), problem=LONG, device=device)
     found = outcomes(tmp_path, report)
     assert found == {HONEST: "ok"} | dict.fromkeys(ROUNDED, "wrong_result")
 

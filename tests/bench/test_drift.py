@@ -97,7 +97,7 @@ def test_canary_is_as_many_images_on_a_slower_day(monkeypatch: pytest.MonkeyPatc
     images = []
     for seconds in (0.01, 0.3):
         monkeypatch.setattr(Bench, "time_reference", lambda *_, samples, seconds=seconds: (seconds,) * samples)
-        state = WorkerState(BenchSpec(device="cpu", layer=find_layer("sp18/conv1", 50)))
+        state = WorkerState(BenchSpec(device="cpu", problem=find_layer("sp18/conv1", 50)))
         assert state.facts.reference_seconds == seconds
         images.append(state.canary.rows)
         state.device.close()

@@ -103,22 +103,22 @@ def test_results_carry_over_into_the_older_study_when_choices_are_put_back(tmp_p
 
 
 def test_launch_faster_than_the_clock_has_a_positive_finite_time(tmp_path):
-    report = run(tmp_path, faulty("none"), layer=find_layer("C=1,H=1,M=1,K=1", batch=1))
+    report = run(tmp_path, faulty("none"), problem=find_layer("C=1,H=1,M=1,K=1", batch=1))
     assert report.winner is not None
     assert 0 < report.winner.seconds < 10
 
 
 def test_launch_may_take_as_long_as_the_trial():
-    asked = {"layer": LAYER, "device": "cpu", "templates": (), "storage": "", "sampler": "grid"}
+    asked = {"problem": LAYER, "device": "cpu", "templates": (), "storage": "", "sampler": "grid"}
     assert RunOptions(**asked).spec.protocol.launch_floor == 2.0
     assert RunOptions(**asked, trial_timeout=15.0).spec.protocol.launch_floor == 15.0
 
 
 def test_layer_larger_than_the_memory_is_refused_before_anything_is_allocated(tmp_path):
     with pytest.raises(UsageError, match=r"take .* GB, the device has"):
-        run(tmp_path, faulty("none"), layer=find_layer("C=100000,H=5,M=20000,K=5", batch=1))
+        run(tmp_path, faulty("none"), problem=find_layer("C=100000,H=5,M=20000,K=5", batch=1))
 
 
 def test_layer_that_cannot_be_indexed_is_refused(tmp_path):
     with pytest.raises(UsageError, match="an int counts to 2,147,483,647"):
-        run(tmp_path, faulty("none"), layer=find_layer("C=1,H=4096,M=512,K=1", batch=10_000))
+        run(tmp_path, faulty("none"), problem=find_layer("C=1,H=4096,M=512,K=1", batch=10_000))

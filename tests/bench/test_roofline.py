@@ -94,7 +94,7 @@ def progress_at(share: float, **more) -> Progress:
     assert bound is not None
     measured = Measurement(samples=(bound.seconds / share,) * 9, **more)
     best = replace(toy_ok(1, confirmed=True), measurement=measured)
-    return Progress(study="s", layer=CONV2, environment=CARD, space=9, trials=None, seconds=None, best=best)
+    return Progress(study="s", problem=CONV2, environment=CARD, space=9, trials=None, seconds=None, best=best)
 
 
 def test_plain_lines_come_with_each_gain_and_after_ten_seconds_without_one(capsys):
@@ -109,7 +109,7 @@ def test_plain_lines_come_with_each_gain_and_after_ten_seconds_without_one(capsy
 
 
 def options(stop_at: float | None, templates=TEMPLATES) -> RunOptions:
-    return RunOptions(layer=CONV2, device="cpu", templates=templates, storage="s.db", sampler="grid", stop_at=stop_at)
+    return RunOptions(problem=CONV2, device="cpu", templates=templates, storage="s.db", sampler="grid", stop_at=stop_at)
 
 
 def test_search_ends_at_its_share_of_the_floor_and_not_before():
@@ -229,7 +229,7 @@ def test_a_best_at_the_floor_has_the_ceilings_measured_again_before_it_ends_a_se
     state = progress_at(0.6)
     state.environment = low
     check = CeilingCheck(
-        worker, RunOptions(layer=CONV2, device="cuda:0", templates=(TOY,), storage="", sampler="random")
+        worker, RunOptions(problem=CONV2, device="cuda:0", templates=(TOY,), storage="", sampler="random")
     )
     check.look(state)
     assert (len(asked), state.environment) == (1, high)

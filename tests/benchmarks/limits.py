@@ -105,7 +105,7 @@ def _check_of_a_large_output() -> tuple[str, float, float]:
     device = open_device("cuda:0")
     try:
         bench = Bench(device, LAYER)
-        inputs = own_inputs(bench, BenchSpec(device="cuda:0", layer=LAYER))
+        inputs = own_inputs(bench, BenchSpec(device="cuda:0", problem=LAYER))
         spent = []
         for _ in range(8):
             inputs.place(inputs.drawn())
@@ -124,7 +124,7 @@ def _fresh_worker() -> tuple[str, float, float]:
     from tuner.bench.protocol import BenchSpec
     from tuner.bench.worker import Worker
 
-    with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
+    with Worker(BenchSpec(device="cuda:0", problem=LAYER)) as worker:
         worker.health()
         worker.replace()
         return "a new worker after a fault", seconds(worker.health), 3.0

@@ -49,7 +49,7 @@ def main() -> None:
     clock, worker = Clock(), InstantWorker()
     with tempfile.TemporaryDirectory() as folder, Store.open(f"{folder}/t.db") as store:
         options = RunOptions(
-            layer=layer,
+            problem=layer,
             device="cuda:0",
             templates=tuple(part.template for part in space.parts),
             storage=f"{folder}/t.db",

@@ -40,11 +40,11 @@ def space_of(layer: ConvLayer) -> Space:
 
 def compiled(space: Space, count: int) -> list[Result]:
     """Compile random configurations, as many of each template."""
-    rng, chosen = random.Random(space.layer.name), []
+    rng, chosen = random.Random(space.problem.name), []
     for part in space.parts:
         chosen += [part.configuration(rng.randrange(len(part))) for _ in range(count // len(space.parts))]
     rng.shuffle(chosen)
-    sources = [render(space.template(each.template), each, space.layer, CUDA).source for each in chosen]
+    sources = [render(space.template(each.template), each, space.problem, CUDA).source for each in chosen]
     with tempfile.TemporaryDirectory() as folder:
         used = compile_all(sources, arch_of(9, 0), Path(folder))
     results = []
@@ -60,12 +60,12 @@ def stored(url: str) -> list[tuple[ConvLayer, list[Result]]]:
 
     with Store.open(url, create=False) as store:
         handles = [store.find_study(each.name) for each in store.studies() if each.key.device_kind == CUDA]
-        return [(handle.layer, [each for _, each in sorted(handle.numbered().items())]) for handle in handles]
+        return [(handle.problem, [each for _, each in sorted(handle.numbered().items())]) for handle in handles]
 
 
 def hopeless(space: Space, result: Result) -> str:
     """Return what is wrong with a compiled configuration, or nothing."""
-    launch = space.template(result.configuration.template).launch_of(result.configuration, space.layer)
+    launch = space.template(result.configuration.template).launch_of(result.configuration, space.problem)
     if resident_warps(launch, result.resources.registers or 1, CUDA_LIMITS) < LEAST_WARPS:
         return IDLE
     return SPILLS if (result.resources.local_bytes or 0) > SPILLED_BYTES else ""

@@ -75,7 +75,7 @@ def test_defaults_are_those_of_the_command(monkeypatch, tmp_path, layer):
         tune(layer, device="cpu")
     assert _run(["run", "conv2", "--device", "cpu"]) == 2
     by_call, by_command = asked
-    unlike = {"templates"} | ({"layer"} if isinstance(layer, ConvLayer) else set())
+    unlike = {"templates"} | ({"problem"} if isinstance(layer, ConvLayer) else set())
     for name in RunOptions.__dataclass_fields__.keys() - unlike:
         assert getattr(by_call, name) == getattr(by_command, name), name
     assert [each.name for each in by_call.templates] == [each.name for each in by_command.templates]
@@ -85,7 +85,7 @@ def test_defaults_are_those_of_the_command(monkeypatch, tmp_path, layer):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"layer": "conv9"}, "layer 'conv9' is unknown"),
+        ({"problem": "conv9"}, "layer 'conv9' is unknown"),
         ({"device": "gpu"}, "device 'gpu' is unknown"),
         ({"precision": "fp8"}, "precision 'fp8' is unknown"),
         ({"sampler": "magic"}, "sampler 'magic' is unknown"),
@@ -97,8 +97,23 @@ def test_defaults_are_those_of_the_command(monkeypatch, tmp_path, layer):
 def test_what_cannot_be_is_named(monkeypatch, tmp_path, given, words):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=words):
-        tune(**{"layer": "conv2", "device": "cpu", **given})
+        tune(**{"problem": "conv2", "device": "cpu", **given})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_former_keyword_means_the_same():
+    with pytest.raises(UsageError, match="layer 'conv9' is unknown"):
+        tune(layer="conv9", device="cpu")
+    for given in ({}, {"problem": "conv1", "layer": "conv2"}):
+        with pytest.raises(UsageError, match="give one problem"):
+            tune(**given)
+
+
+def test_other_kinds_take_their_own_templates(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tuner.api.run_study", lambda options, _: options)
+    asked = tune("gemm:N=20,K=12", Observer(), device="cpu")
+    assert {template.problem for template in asked.templates} == {"gemm"}
 
 
 @pytest.mark.parametrize("how", ["file", "stdin"])

@@ -82,7 +82,7 @@ def test_trials_a_second_are_those_of_the_search_while_finals_run():
 
 def test_run_knows_when_its_search_was_over(tmp_path):
     asked = RunOptions(
-        layer=find_layer("C=2,H=12,W=11,M=3,K=3", 9),
+        problem=find_layer("C=2,H=12,W=11,M=3,K=3", 9),
         device="cpu",
         templates=(builtin_templates()["direct"],),
         storage=str(tmp_path / "t.db"),

@@ -133,7 +133,7 @@ def test_renamed_study_is_found_by_its_digest_and_shown_by_its_name():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("run",), "run: no layer named; give one, such as tune run conv2"),
+        (("run",), "run: no problem named; give one, such as tune run conv2"),
         (("show",), "show: no study named; give one, such as tune show conv2"),
         (("best",), "best: no study named"),
         (("compare",), "compare: no study named"),
@@ -141,7 +141,7 @@ def test_renamed_study_is_found_by_its_digest_and_shown_by_its_name():
         (("replay",), "replay: no trial named; give a study and a trial, such as tune replay conv2 17"),
         (("replay", "conv2"), "replay: no trial of 'conv2' named; give its number, such as tune replay conv2 17; "),
         (("replay", "17"), "replay: no study named"),
-        (("run", "conv2", "--layer", "conv1"), "run: 'conv2' and 'conv1' name a layer each; give one"),
+        (("run", "conv2", "--layer", "conv1"), "run: 'conv2' and 'conv1' name a problem each; give one"),
         (("show", "conv2", "--study", "3"), "show: 'conv2' and '3' name a study each; give one"),
         (("completion", "tcsh"), "completion: shell 'tcsh' is unknown; there are: bash, zsh, fish"),
     ],

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import OperationalError
+from toy_store import ENVIRONMENT, toy_key
 
 from tuner.cli import _run
 from tuner.errors import StorageError, TunerError
 from tuner.passwords import hidden
+from tuner.results import StudyKey
 from tuner.storage.commands import command, storage_option
+from tuner.storage.dashboard_note import explain
 from tuner.storage.location import find_location
 from tuner.storage.note_parts import END, with_kept
 from tuner.storage.sqlite_errors import one_line
@@ -131,6 +134,16 @@ def test_what_people_wrote_in_a_note_stays(before, above, below):
     once = with_kept(new, before)
     assert once == f"{above}{new}\n{END}\n{below}"
     assert with_kept(new, once) == once
+
+
+def test_note_is_written_anew_whatever_the_kind_of_problem():
+    gemm = StudyKey(
+        problem="gemm/N5K7", shape=(9, 5, 7), device_kind="cpu", device_model="Test CPU", precision="fp32",
+        protocol="1", space_digest="space", templates=("tiled",), kind="gemm",
+    )  # fmt: skip
+    for key in (toy_key(), gemm):
+        before, now = (explain(key, ENVIRONMENT, {"ok": count}, None, find_location("my.db")) for count in (4, 9))
+        assert with_kept(now, f"Mine.\n{with_kept(before, '')}Mine too.") == f"Mine.\n{with_kept(now, '')}Mine too."
 
 
 def test_no_command_is_suggested_for_a_store_that_is_none():

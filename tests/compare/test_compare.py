@@ -234,7 +234,7 @@ def store(tmp_path_factory):
 
     url = f"sqlite:///{tmp_path_factory.mktemp('compare')}/t.db"
     options = RunOptions(
-        layer=find_layer(SIZES[1], 9),
+        problem=find_layer(SIZES[1], 9),
         device="cpu",
         templates=(builtin_templates()["direct"],),
         storage=url,
@@ -308,7 +308,11 @@ def test_study_has_the_same_names_in_compare_as_in_show(capsys, store, monkeypat
     code, _, err = command(capsys, "--layer", text, "--device", "cpu", "--storage", store)
     assert (code, err) == (1, "tune: seen\n")
     (asked,) = taken
-    assert (asked.layer, asked.precision, asked.study) == (handle.layer, "fp32", None if "=" in text else handle.name)
+    assert (asked.problem, asked.precision, asked.study) == (
+        handle.problem,
+        "fp32",
+        None if "=" in text else handle.name,
+    )
     (found,) = best_found(asked)
     assert found.study == handle.name
 
@@ -336,7 +340,7 @@ def test_layer_is_compared_where_its_newest_winner_is(capsys, tmp_path, monkeypa
     ]
     command(capsys, "conv2", "--device", "cpu", "--batch", "100", "--storage", url)
     command(capsys, "conv2", "--device", "cpu", "--batch", "9", "--storage", url)
-    assert [asked.layer.B for asked in taken] == [7, 100, 9]
+    assert [asked.problem.B for asked in taken] == [7, 100, 9]
     with pytest.raises(NoWinner, match=f"study '{toy_key(batch=9).name}': no verified winner yet"):
         best_found(taken[-1])
 
@@ -385,7 +389,7 @@ def test_winner_that_is_wrong_now_ends_the_comparison(tmp_path, monkeypatch, fau
         broken = template.configuration({"FAULT": fault})
         copy.record(replace(handle.results()[0], configuration=broken, confirmed=True, settled=1.0))
         copy.set_winner(broken)
-    asked = CompareOptions(layer=LAYER, device="cpu", storage=url, templates=(template,))
+    asked = CompareOptions(problem=LAYER, device="cpu", storage=url, templates=(template,))
     with pytest.raises(TunerError, match=outcome):
         compare(asked, lambda line: None)
 

@@ -33,7 +33,7 @@ class Silent:
 
 def test_fresh_worker_measures_like_the_one_before_the_fault():
     """How soon it is ready, and what a check costs, is held to a limit by ``tests/benchmarks/limits.py``."""
-    with Worker(BenchSpec(device="cuda:0", layer=LAYER)) as worker:
+    with Worker(BenchSpec(device="cuda:0", problem=LAYER)) as worker:
         before = statistics.median(worker.health())
         worker.replace()
         after = statistics.median(worker.health())
@@ -45,7 +45,12 @@ def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     templates = tuple(builtin_templates().values())
     store = f"sqlite:///{tmp_path}/t.db"
     options = RunOptions(
-        layer=find_layer("conv2", 500), device="cuda:0", templates=templates, storage=store, sampler="random", trials=30
+        problem=find_layer("conv2", 500),
+        device="cuda:0",
+        templates=templates,
+        storage=store,
+        sampler="random",
+        trials=30,
     )
     report = tune(options, Silent())
     assert report.winner is not None
@@ -71,7 +76,7 @@ def all_right(template, sizes, precision, folder, **only):
     """Try random configurations of a template, or of a part of its space; every element of each is compared."""
     B, C, H, W, M, K = sizes
     options = RunOptions(
-        layer=ConvLayer(name="custom", B=B, C=C, H=H, W=W, M=M, K=K),
+        problem=ConvLayer(name="custom", B=B, C=C, H=H, W=W, M=M, K=K),
         device="cuda:0",
         templates=(builtin_templates()[template],),
         storage=f"sqlite:///{folder}/odd.db",

@@ -50,7 +50,7 @@ def winner(
     )
     return Winner(
         result=result,
-        layer=find_layer(layer),
+        problem=find_layer(layer),
         environment=environment,
         template=template,
         study=f"{layer} study",
@@ -255,7 +255,7 @@ def test_headers_of_two_precisions_batches_and_devices_are_in_one_program(tmp_pa
     wanted = {
         "one.h": winner(),
         "two.h": dataclasses.replace(winner(), precision="tf32"),
-        "three.h": dataclasses.replace(winner(), layer=LAYERS["sp18/conv2"].with_batch(7)),
+        "three.h": dataclasses.replace(winner(), problem=LAYERS["sp18/conv2"].with_batch(7)),
         "four.h": winner(environment=other),
         "five.h": winner(environment=ENVIRONMENT),
     }
@@ -349,7 +349,7 @@ def test_most_images_keep_the_grid_within_the_devices(grid: Callable[..., int], 
     found = find_geometry(launching(lambda B: (grid(B), 1, 1)), TOY.configuration({}), LAYERS["sp18/conv2"])
     assert found.rules
     rule = found.rules[0]
-    assert rule.most_images(blocks) == most
+    assert rule.most_rows(blocks) == most
     assert rule.at(most) <= blocks
 
 
@@ -455,7 +455,7 @@ def test_opencl_header_computes_the_layer(tmp_path: Path) -> None:
     """A C program prints the header's source and geometry; PoCL runs them."""
     cl = pytest.importorskip("pyopencl")
     layer = dataclasses.replace(LAYERS["sp18/conv2"], B=3)
-    header(tmp_path, "one.h", dataclasses.replace(winner(environment=ENVIRONMENT), layer=layer))
+    header(tmp_path, "one.h", dataclasses.replace(winner(environment=ENVIRONMENT), problem=layer))
     text = '#include <stdio.h>\n#include "one.h"\nint main(void) { size_t g[3], l[3]; sp18_conv2_global(3, g);\n'
     text += 'sp18_conv2_local(l); printf("%zu %zu %zu %zu %zu %zu\\n", g[0], g[1], g[2], l[0], l[1], l[2]);\n'
     text = full(text + "puts(sp18_conv2_source); return 0; }\n", batch=3, device="cpu")

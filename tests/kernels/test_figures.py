@@ -17,7 +17,9 @@ from tuner.errors import UsageError
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.space import enumerate_space
 from tuner.kernels.template import KernelTemplate, Parameter
-from tuner.problems.conv.layers import LAYERS, ConvLayer, described_layer
+from tuner.problems.conv.layers import LAYERS, ConvLayer
+from tuner.problems.gemm import Gemm
+from tuner.problems.lookup import described_problem
 from tuner.recordings.space import load_recorded
 from tuner.search import derived_features as module
 from tuner.search.candidates import Candidates
@@ -156,10 +158,13 @@ def test_search_knows_what_only_a_figure_tells():
     assert 2 * median(with_it) <= median(without), (with_it, without)
 
 
-@pytest.mark.parametrize("layer", LAYERS.values(), ids=lambda layer: layer.name)
-def test_described_layer_is_read_back(layer):
-    assert described_layer(layer.name, layer.describe()) == layer
-    assert described_layer(layer.name, "no sizes") is None
+@pytest.mark.parametrize(
+    "problem", [*LAYERS.values(), Gemm(name="gemm/N5K7", M=9, N=5, K=7)], ids=lambda problem: problem.name
+)
+def test_described_problem_is_read_back(problem):
+    assert described_problem(problem.name, problem.describe()) == problem
+    assert described_problem(problem.name, "no sizes") is None
+    assert described_problem(problem.name, "M=9 N=x K=7") is None
 
 
 COMMENT = f"# study: any\n# layer: {LAYER.name}: {LAYER.describe()}\n"

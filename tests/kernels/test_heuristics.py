@@ -28,7 +28,7 @@ WHOLE = replace(toy_key(), heuristics=False)
 
 
 def options(**given: bool) -> RunOptions:
-    return RunOptions(layer=LAYER, device="cpu", templates=(TOY,), storage="", sampler="random", **given)
+    return RunOptions(problem=LAYER, device="cpu", templates=(TOY,), storage="", sampler="random", **given)
 
 
 def test_command_that_resumes_it_says_so() -> None:

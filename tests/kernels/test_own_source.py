@@ -219,7 +219,7 @@ def test_built_in_templates_are_rendered_as_before():
 
 
 def options(*templates, layer=LAYER):
-    return RunOptions(layer=layer, device="cpu", templates=templates, storage="", sampler="grid")
+    return RunOptions(problem=layer, device="cpu", templates=templates, storage="", sampler="grid")
 
 
 @pytest.mark.parametrize(

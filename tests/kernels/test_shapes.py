@@ -49,7 +49,7 @@ def sums(space: TemplateSpace, row: int) -> int:
 
 def warps(space: TemplateSpace, row: int) -> int:
     configuration = space.configuration(row)
-    launch = space.template.launch_of(configuration, space.layer)
+    launch = space.template.launch_of(configuration, space.problem)
     return resident_warps(launch, register_limit(configuration, launch, space.limits), space.limits)
 
 

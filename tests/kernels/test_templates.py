@@ -209,7 +209,7 @@ def test_find_says_none_exactly_when_a_constraint_breaks(data: st.DataObject) ->
     values = {p.name: data.draw(st.sampled_from(p.choices)) for p in template.parameters}
     configuration = template.configuration(values)
     space = small_space()
-    violated = template.violated(configuration, space.layer, CUDA_LIMITS)
+    violated = template.violated(configuration, space.problem, CUDA_LIMITS)
     assert (space.find(configuration) is None) == (violated is not None), configuration
 
 

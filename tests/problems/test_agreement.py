@@ -27,7 +27,7 @@ def test_rest_of_the_network_gives_the_classes_of_the_whole(name):
 @pytest.mark.parametrize(("precision", "images"), [("fp32", None), ("bf16", 30)])
 def test_run_prints_the_class_agreement_where_factors_may_be_rounded(tmp_path, precision, images):
     options = RunOptions(
-        layer=find_layer("sp18/conv1", 30),
+        problem=find_layer("sp18/conv1", 30),
         device="cpu",
         templates=(builtin_templates()["direct"],),
         storage=f"sqlite:///{tmp_path}/t.db",

@@ -203,7 +203,7 @@ def naive():
 
 def test_profiler_runs_the_one_kernel_on_its_inputs(ncu):
     given = ncu(csv_of(dict.fromkeys(METRICS.values(), "12")), target=True)
-    counters = profile(BenchSpec(device="cpu", layer=LAYER), naive())
+    counters = profile(BenchSpec(device="cpu", problem=LAYER), naive())
     assert [counter.value for counter in counters] == [12.0] * len(METRICS)
     arguments = given.read_text()
     assert "--csv" in arguments
@@ -222,7 +222,7 @@ def test_profiler_runs_the_one_kernel_on_its_inputs(ncu):
 def test_failed_profile_is_one_line_with_the_profilers_words(ncu, output, code, words):
     ncu(output, code)
     with pytest.raises(TunerError) as caught:
-        profile(BenchSpec(device="cpu", layer=LAYER), naive())
+        profile(BenchSpec(device="cpu", problem=LAYER), naive())
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -289,7 +289,7 @@ def test_counters_of_the_naive_kernel(tmp_path):
     template = builtin_templates()["direct"]
     layer = LAYER.with_batch(2000)
     counters = profile(
-        BenchSpec(device="cuda:0", layer=layer), render(template, template.configuration({}), layer, CUDA)
+        BenchSpec(device="cuda:0", problem=layer), render(template, template.configuration({}), layer, CUDA)
     )
     by_name = {counter.name: counter.value for counter in counters}
     print(by_name)

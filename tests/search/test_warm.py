@@ -256,7 +256,7 @@ def store(tmp_path):
 
 def find(store: Store, name: str, templates: tuple = TEMPLATES, sampler: str = "surrogate"):
     options = RunOptions(
-        layer=LAYER, device="cpu", templates=templates, storage="", sampler=sampler, trials=1, warm_start=name
+        problem=LAYER, device="cpu", templates=templates, storage="", sampler=sampler, trials=1, warm_start=name
     )
     store.study(toy_key(batch=10), ENVIRONMENT, TEMPLATES)
     return find_donor(store, toy_key(batch=10), enumerate_space(templates, LAYER, LIMITS), options)
@@ -314,7 +314,7 @@ def test_donor_that_cannot_give_is_one_line(store, name, says):
 
 def three_trials(folder: Path, template: KernelTemplate, layer: ConvLayer, warm_start: str) -> RunOptions:
     return RunOptions(
-        layer=layer,
+        problem=layer,
         device="cpu",
         templates=(template,),
         storage=f"sqlite:///{folder}/tuner.db",

@@ -159,7 +159,7 @@ def another_run(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_study_that_a_run_prepares_or_is_on_is_neither_deleted_nor_renamed(capsys, here):
     for words, said in (
-        (("100", "fp32", "prepares"), "prepares a run of its layer"),
+        (("100", "fp32", "prepares"), "prepares a run of its problem"),
         (("100", "fp32", "joins"), "is meas"),
     ):
         with another_run(*words) as process:
@@ -213,7 +213,7 @@ def test_run_is_announced_before_it_prepares(monkeypatch, tmp_path, capsys, here
 
     monkeypatch.setattr("tuner.tuning.session.Worker", preparing)
     assert tune(capsys, "run", "conv2", "--batch", "100", "--device", "cpu", "--trials", "1")[0] == 1
-    assert "prepares a run of its layer" in seen[0]
+    assert "prepares a run of its problem" in seen[0]
     assert tune(capsys, "delete", "sp18/conv2", "--yes")[0] == 0
 
 

@@ -155,7 +155,7 @@ def test_optuna_reads_what_was_recorded(store: Store, handle: StudyHandle, path:
     assert complete.distributions["TILE_WIDTH"] == other.distributions["TILE_WIDTH"] == shared
     assert complete.distributions["template"].choices == ("toy", "other")  # type: ignore[attr-defined]
     attributes = complete.user_attrs
-    assert attributes["gflops"] == pytest.approx(handle.layer.flop / 2e-3 / 1e9, rel=1e-3)
+    assert attributes["gflops"] == pytest.approx(handle.problem.flop / 2e-3 / 1e9, rel=1e-3)
     assert 0 < attributes["percent_of_floor"] < 100
     assert attributes["interval_ms"] == pytest.approx([1.98, 2.02], rel=0.02)
     assert (attributes["samples"], attributes["registers"], attributes["shared_bytes"]) == (11, 40, 1024)
@@ -247,7 +247,7 @@ def test_study_is_suggested_only_when_it_is_near_and_many_are_shortened(store: S
 
 
 def _custom_key(batch: int) -> StudyKey:
-    return dataclasses.replace(toy_key(), layer="C2H12W11M3K3", shape=(batch, 2, 12, 11, 3, 3))
+    return dataclasses.replace(toy_key(), problem="C2H12W11M3K3", shape=(batch, 2, 12, 11, 3, 3))
 
 
 @pytest.mark.parametrize("text", ["fa18/conv1 gpu", "", "99", "sp18/conv2 cpu"])

@@ -75,6 +75,12 @@ def own(folder: Path, *changes: tuple[str, str], source: str = SOURCE) -> Kernel
 
 def run(folder: Path, template: KernelTemplate, **more: Any) -> tuple[Report, list[str]]:
     observer = Silent()
-    options: dict[str, Any] = {"layer": LAYER, "device": "cpu", "templates": (template,), "sampler": "grid", "jobs": 1}
+    options: dict[str, Any] = {
+        "problem": LAYER,
+        "device": "cpu",
+        "templates": (template,),
+        "sampler": "grid",
+        "jobs": 1,
+    }
     storage = f"sqlite:///{folder}/tuner.db"
     return tune(RunOptions(**(options | {"storage": storage} | more)), observer), observer.lines

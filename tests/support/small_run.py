@@ -32,7 +32,7 @@ class Silent:
 def run(folder: Path, template: KernelTemplate, **more: Any) -> Report:
     """Tune the toy layer with one template on the CPU."""
     options: dict[str, Any] = {
-        "layer": LAYER,
+        "problem": LAYER,
         "device": "cpu",
         "templates": (template,),
         "storage": f"sqlite:///{folder}/tuner.db",

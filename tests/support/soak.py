@@ -33,7 +33,7 @@ class Printer:
 
 if __name__ == "__main__":
     template = faulty("none", "off_by_one", "hash_error", threads=tuple(range(1, 200)))
-    tune(RunOptions(layer=find_layer("C=2,H=12,W=11,M=3,K=3", batch=9), device="cpu", templates=(template,),
+    tune(RunOptions(problem=find_layer("C=2,H=12,W=11,M=3,K=3", batch=9), device="cpu", templates=(template,),
                     storage={store!r}, sampler="random", seed={seed}), Printer())
     print("DONE", flush=True)
 """

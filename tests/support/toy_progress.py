@@ -21,7 +21,7 @@ RESULT = Result(
 def progress(**values: Any) -> Progress:
     given: dict[str, Any] = {
         "study": "s",
-        "layer": find_layer("conv2", 50),
+        "problem": find_layer("conv2", 50),
         "environment": HERE,
         "space": 100,
         "trials": None,

@@ -115,7 +115,7 @@ ENVIRONMENT = Environment(
 def toy_key(layer: str = "sp18/conv2", space: str = "space", batch: int = 100) -> StudyKey:
     sizes = LAYERS[layer].with_batch(batch)
     return StudyKey(
-        layer=layer,
+        problem=layer,
         shape=(sizes.B, sizes.C, sizes.H, sizes.W, sizes.M, sizes.K),
         device_kind="cpu",
         device_model="Test CPU",

@@ -157,7 +157,7 @@ def test_compilations_that_do_not_end_are_given_back_when_the_time_is_up(
 
 def test_trial_that_the_end_of_the_time_cuts_short_is_not_judged(tmp_path: Path) -> None:
     options = RunOptions(
-        layer=LAYER,
+        problem=LAYER,
         device="cpu",
         templates=(faulty("endless"),),
         storage=f"sqlite:///{tmp_path}/tuner.db",

@@ -47,7 +47,7 @@ def ask(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pipeline, "Compiler", InstantCompiler)
     monkeypatch.setattr(session, "Worker", lambda *_: Pressed())
     options = RunOptions(
-        layer=LAYER, device="cuda:0", templates=(faulty("none", threads=(8, 64)),), storage=store, sampler="grid"
+        problem=LAYER, device="cuda:0", templates=(faulty("none", threads=(8, 64)),), storage=store, sampler="grid"
     )
     monkeypatch.setattr(run, "_run_options", lambda given: options)
 

@@ -33,7 +33,7 @@ def die() -> None:
 def run(folder, *, fault="none", threads=(8, 16)):
     watcher = Silent()
     options = RunOptions(
-        layer=LAYER,
+        problem=LAYER,
         device="cpu",
         templates=(faulty(fault, threads=threads),),
         storage=f"sqlite:///{folder}/tuner.db",

@@ -159,7 +159,7 @@ def test_edited_source_makes_a_study_that_its_name_finds_once_it_has_a_winner(ca
     code, out, err = tune(capsys, "replay", first, "0", *where)
     assert code == 0, err
     told = " ".join(out.split())
-    assert "changed since that trial was measured: the source of template mine, its launch or the images" in told
+    assert "changed since that trial was measured: the source of template mine, its launch or the inputs" in told
     assert "now: wrong_result" in told
     assert "changed since" not in tune(capsys, "replay", failed, "0", *where)[1]
     written(tmp_path, source=SOURCE.replace("sum = 0.0f", "sum = 0.0f * 1"))

@@ -36,8 +36,8 @@ from tuner.errors import TunerError
 if __name__ == "__main__":
     template = faulty("none", "off_by_one", threads=tuple(range(1, 60)))
     try:
-        report = tune(RunOptions(layer=LAYER, device="cpu", templates=(template,), storage={store!r}, sampler="random",
-                                 trials={trials}, seed=int(sys.argv[1])), Silent())
+        report = tune(RunOptions(problem=LAYER, device="cpu", templates=(template,), storage={store!r},
+                                 sampler="random", trials={trials}, seed=int(sys.argv[1])), Silent())
     except TunerError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
@@ -138,7 +138,7 @@ def test_suspect_of_a_killed_run_is_tried_last_and_alone(tmp_path):
     assert subprocess.run([sys.executable, "-c", dying], check=False).returncode == -9
     watcher = Silent()
     options = RunOptions(
-        layer=LAYER,
+        problem=LAYER,
         device="cpu",
         templates=(template,),
         storage=f"sqlite:///{tmp_path}/tuner.db",

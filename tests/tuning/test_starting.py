@@ -118,7 +118,7 @@ def test_layer_is_said_once_the_device_is_open():
 def store(tmp_path):
     """A store with a small study of a template of one's own, which is called mine."""
     where = f"sqlite:///{tmp_path}/tuner.db"
-    key = dataclasses.replace(toy_key(), layer="sp18/conv2", sources=(("mine", "/a/mine.py"),))
+    key = dataclasses.replace(toy_key(), problem="sp18/conv2", sources=(("mine", "/a/mine.py"),))
     with Store.open(where) as opened:
         opened.study(key, ENVIRONMENT, TEMPLATES).record(toy_ok(1, 1e-3))
     return where

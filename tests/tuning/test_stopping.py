@@ -29,12 +29,12 @@ LIMITS = DeviceLimits(
 SPACE = enumerate_space(TEMPLATES, LAYER, LIMITS)
 ONE = enumerate_space((TOY,), LAYER, LIMITS)
 OPTIONS = RunOptions(
-    layer=LAYER, device="cpu", templates=TEMPLATES, storage="", sampler="random", seconds=90.0, stop="auto"
+    problem=LAYER, device="cpu", templates=TEMPLATES, storage="", sampler="random", seconds=90.0, stop="auto"
 )
 
 
 def progress(seconds: float = 60.0, **more: object) -> Progress:
-    given = {"study": "s", "layer": LAYER, "environment": ENVIRONMENT, "space": len(SPACE), "trials": None}
+    given = {"study": "s", "problem": LAYER, "environment": ENVIRONMENT, "space": len(SPACE), "trials": None}
     return Progress(**(given | {"seconds": seconds} | more))
 
 

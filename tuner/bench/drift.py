@@ -1,6 +1,6 @@
 """Compare times of different runs: the same device is slower when warm or busy, and the canary says by how much.
 
-A canary is the reference kernel on the same few images, timed before each trial (about 2 ms). Times of two moments are
+A canary is the reference kernel on the same few rows, timed before each trial (about 2 ms). Times of two moments are
 compared by their ratios to the canary of their own moment, but only where it moved by more than its noise.
 """
 

@@ -54,7 +54,7 @@ class BenchSpec:
     """What a worker needs to open its device and prepare its inputs; equal specs prepare equal benches."""
 
     device: str
-    layer: Problem
+    problem: Problem
     precision: Precision = "fp32"
     data: Path | None = None
     protocol: Protocol = field(default_factory=Protocol)

@@ -1,7 +1,7 @@
-"""The roofline: the least time a layer can take on a device, and which of the device's ceilings sets it.
+"""The roofline: the least time a problem can take on a device, and which of the device's ceilings sets it.
 
 The arithmetic ceiling depends on what multiplies: FP32 multiply-adds, or tensor cores with one, two or three products
-for each of the layer's. Tensor cores' peaks are those of ``mma.sync`` or ``wgmma``; bytes are those of FP32 x, w and y
+for each of the problem's. Tensor cores' peaks are those of ``mma.sync`` or ``wgmma``; bytes are those of FP32 tensors
 in any case.
 """
 
@@ -24,7 +24,7 @@ _ROUNDING = ("fp32", "tf32", "fp16", "bf16")  # from the closest on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
-    """A layer's bound on a device.
+    """A problem's bound on a device.
 
     Attributes:
         seconds: No kernel with these operands is faster.
@@ -39,7 +39,7 @@ class Roof:
         return self.seconds / seconds
 
 
-def roof(layer: Problem, environment: Environment, operands: str = "fp32") -> Roof | None:
+def roof(problem: Problem, environment: Environment, operands: str = "fp32") -> Roof | None:
     """Return the bound: the larger of fewest bytes at the memory's rate and FLOP at the operands' peak.
 
     None while the device's ceilings are not known.
@@ -51,12 +51,12 @@ def roof(layer: Problem, environment: Environment, operands: str = "fp32") -> Ro
     rate, (flops, wall) = environment.peak_bytes, _arithmetic(environment, operands)
     if not flops or not rate:
         return None
-    by_memory, by_arithmetic = layer.least_bytes / rate, layer.flop / flops
+    by_memory, by_arithmetic = problem.least_bytes / rate, problem.flop / flops
     return Roof(seconds=max(by_memory, by_arithmetic), wall=MEMORY if by_memory >= by_arithmetic else wall)
 
 
 def products_of(operands: str) -> tuple[str, int] | None:
-    """Return what tensor cores multiply and how often for each of the layer's products; None for multiply-adds.
+    """Return what tensor cores multiply and how often for each of the problem's products; None for multiply-adds.
 
     ``tf32`` is one product of TF32 numbers, ``fp16x3`` three of the FP16 halves that an FP32 number is split into.
     """
@@ -83,8 +83,10 @@ def operands_of(configuration: Configuration) -> str:
     return chosen if products_of(chosen) else "fp32"
 
 
-def least_roof(layer: Problem, environment: Environment, precision: str, choices: Iterable[Choice] = ()) -> Roof | None:
+def least_roof(
+    problem: Problem, environment: Environment, precision: str, choices: Iterable[Choice] = ()
+) -> Roof | None:
     """Return the lowest bound of what a study may multiply: FP32, and those of ``choices`` that are exact enough."""
     named = [str(choice) for choice in choices if products_of(str(choice)) and exact_enough(str(choice), precision)]
-    roofs = [each for name in ("fp32", *named) if (each := roof(layer, environment, name))]
+    roofs = [each for name in ("fp32", *named) if (each := roof(problem, environment, name))]
     return min(roofs, key=lambda each: each.seconds, default=None)

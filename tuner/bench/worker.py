@@ -25,7 +25,7 @@ from tuner.processes.pool import DIED, Processes, killer, stillborn
 from tuner.results import OK, Telemetry
 
 if TYPE_CHECKING:
-    from tuner.bench.agreement import Agreement
+    from tuner.problems.whole import Agreement
 
 T = TypeVar("T")
 PREPARE_SECONDS = 180.0
@@ -211,10 +211,8 @@ class Worker:
         return [() if verdict.outcome == OK else replace(verdict, lost=False) for verdict in verdicts]
 
     def agreement(self, task: Task) -> Agreement | None:
-        """Classify images with a configuration as its layer's kernel; None if it fails or the layer has no network."""
-        from tuner.problems.conv.networks import has_network
-
-        if not has_network(self.spec.layer):
+        """Judge a configuration by what its problem is a part of; None if it fails or there is no such whole."""
+        if not self.spec.problem.has_whole:
             return None
         try:
             return self.ask(worker_process.agreement, task)

@@ -16,7 +16,7 @@ from tuner.processes.messages import ours
 from tuner.results import Environment, Telemetry
 
 if TYPE_CHECKING:
-    from tuner.bench.agreement import Agreement
+    from tuner.problems.whole import Agreement
 
 CANARY_FLOP, HOST_CANARY_FLOP = 40e6, 2e6  # of the canary, by core of a device and of this machine: about 2 ms
 HEALTH_SAMPLES = 9
@@ -34,13 +34,13 @@ class WorkerState:
         self.spec = spec
         stages.enter(stages.OPENING)
         self.device = open_device(spec.device)
-        self.bench = Bench(self.device, spec.layer)
+        self.bench = Bench(self.device, spec.problem)
         self.inputs = own_inputs(self.bench, spec)
         stages.enter("second inputs and weights")
         self.second = random_inputs(self.bench, spec)
         stages.enter("timing the reference")
-        seconds = statistics.median(self._reference_times(spec.layer, samples=3))
-        self.canary = spec.layer.with_rows(self._canary_rows())
+        seconds = statistics.median(self._reference_times(spec.problem, samples=3))
+        self.canary = spec.problem.with_rows(self._canary_rows())
         self.facts = BenchFacts(
             environment=self.device.environment,
             limits=replace(self.device.limits, precision=spec.precision),
@@ -54,7 +54,7 @@ class WorkerState:
     def _canary_rows(self) -> int:
         """Return as many rows whenever a problem is run on a device, however fast it is just then."""
         flop = self.device.cores * (HOST_CANARY_FLOP if self.device.shares_host else CANARY_FLOP)
-        problem = self.spec.layer
+        problem = self.spec.problem
         return max(1, min(problem.rows, round(flop * problem.rows / problem.flop)))
 
     def canaries(self, samples: int) -> tuple[float, ...]:
@@ -68,7 +68,7 @@ class WorkerState:
     def least_seconds(self) -> float:
         """Return the time in which no kernel moves all rows: what the last-level cache can neither keep nor take."""
         peak, device = self.facts.environment.peak_bytes, self.device
-        moved = self.spec.layer.moving_bytes - 2 * device.cache_bytes
+        moved = self.spec.problem.moving_bytes - 2 * device.cache_bytes
         cold = not self.spec.protocol.warm_l2 and not device.shares_host
         return max(0.0, moved / (PEAK_MARGIN * peak)) if cold and peak else 0.0
 
@@ -187,11 +187,12 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
 
 
 def agreement(spec: BenchSpec, task: Task) -> Agreement:
-    from tuner.bench.agreement import agreement_of
+    from tuner.bench.outputs import TrialOutputs
     from tuner.bench.trial import Trial
 
     state = prepared(spec)
-    return agreement_of(Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds), spec.data)
+    outputs = TrialOutputs(Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds))
+    return spec.problem.agreement(outputs, spec.data)
 
 
 def _lost(state: WorkerState, error: Rejected) -> bool:

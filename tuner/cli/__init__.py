@@ -44,10 +44,10 @@ class _Commands(click.Group):
 @click.version_option(None, "-V", "--version", package_name="tuner", message="tune %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Find the fastest correct configuration of a GPU convolution kernel, and prove it.
+    """Find the fastest correct configuration of a GPU kernel, and prove it.
 
     \b
-    tune run conv2              tune a layer
+    tune run conv2              tune a problem
     tune show conv2             what was found
     tune export conv2 -o f.h    the winner as a header
     tune help run               a command's options

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tuner.bench.protocol import BenchSpec
     from tuner.results import Environment
 
-SAMPLE_LAYER = "sp18/conv1"  # any layer opens the bench
+SAMPLE = "conv1"  # any problem opens the bench
 
 
 def show_ceilings(device: str, again: bool, as_json: bool) -> None:
@@ -24,9 +24,9 @@ def show_ceilings(device: str, again: bool, as_json: bool) -> None:
     from tuner.bench.worker import Worker
     from tuner.cli.text import print_json, rate
     from tuner.devices import check_name, resolve
-    from tuner.problems.conv.layers import find_layer
+    from tuner.problems.lookup import find_problem
 
-    spec = BenchSpec(device=resolve(check_name(device)), layer=find_layer(SAMPLE_LAYER, 1))
+    spec = BenchSpec(device=resolve(check_name(device)), problem=find_problem(SAMPLE, 1))
     with Worker(spec) as worker:
         machine = worker.ask(_again) if again else worker.facts.environment
     if as_json:

@@ -33,10 +33,10 @@ EXPLAINED = (
 @options.data
 @options.as_json
 def compare(**given: Any) -> None:
-    """Compare a layer's best configuration with cuDNN, the naive and the 2017 final kernel, and the roofline.
+    """Compare a problem's best configuration with cuDNN, the naive and the 2017 final kernel, and the roofline.
 
-    STUDY is a study as `tune show` names it, or a layer: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3. Another problem
-    is named with its kind: gemm:M=512,N=512,K=512, beside cuBLAS.
+    STUDY is a study as `tune show` names it, or a problem: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3. Another kind
+    is named with it: gemm:M=512,N=512,K=512, beside cuBLAS.
 
     All in one run, interleaved, each launch from a cold cache, every output checked. cuDNN runs through PyTorch where
     it is installed, on inputs that already lie on the device in its format and precision.
@@ -61,37 +61,37 @@ def compare(**given: Any) -> None:
 
 
 def _asked(given: dict[str, Any]) -> CompareOptions:
-    from tuner.problems.conv.layers import is_layer
+    from tuner.problems.lookup import is_problem
 
-    return _of_layer(given) if is_layer(given["study"]) else _of_study(given)
+    return _of_problem(given) if is_problem(given["study"]) else _of_study(given)
 
 
-def _of_layer(given: dict[str, Any]) -> CompareOptions:
-    """Compare the newest winner of a layer, at its own batch and precision but for those that are given."""
+def _of_problem(given: dict[str, Any]) -> CompareOptions:
+    """Compare the newest winner of a problem, at its own batch and precision but for those that are given."""
     from tuner.compare import CompareOptions
-    from tuner.compare.contenders import Wanted, study_of_layer
+    from tuner.compare.contenders import Wanted, study_of_problem
     from tuner.problems.lookup import find_problem, says_rows
-    from tuner.tuning.request import asked_device, asked_layer, asked_precision
+    from tuner.tuning.request import asked_device, asked_precision, asked_problem
 
     device, precision = asked_device(given["device"]), asked_precision(given["precision"])
     named = find_problem(given["study"], given["batch"])
     wanted = Wanted(
-        layer=named,
+        problem=named,
         device=device,
         has_batch=given["batch"] is not None or says_rows(given["study"]),
         precision=precision if _is_given("precision") else None,
     )
-    handle = study_of_layer(given["study"], given["storage"], wanted)
+    handle = study_of_problem(given["study"], given["storage"], wanted)
     if handle is None:
-        layer = asked_layer(given["study"], given["batch"], device)
-        return CompareOptions(layer=layer, device=device, precision=precision, **_rest(given))
+        problem = asked_problem(given["study"], given["batch"], device)
+        return CompareOptions(problem=problem, device=device, precision=precision, **_rest(given))
     naming.say_which(handle.chosen)
     precision = asked_precision(handle.key.precision)
-    return CompareOptions(layer=handle.layer, device=device, precision=precision, **_rest(given))
+    return CompareOptions(problem=handle.problem, device=device, precision=precision, **_rest(given))
 
 
 def _of_study(given: dict[str, Any]) -> CompareOptions:
-    """Compare a study's winner, or that of its layer at another batch or precision, where it was measured."""
+    """Compare a study's winner, or that of its problem at another batch or precision, where it was measured."""
     from tuner.compare import CompareOptions
     from tuner.compare.contenders import study_named
     from tuner.devices import check_name, resolve
@@ -103,10 +103,10 @@ def _of_study(given: dict[str, Any]) -> CompareOptions:
     batch, precision = given["batch"], given["precision"]
     if not _is_given("precision"):
         precision = handle.key.precision
-    layer = handle.layer if batch is None else handle.layer.with_rows(batch)
-    is_its_own = (layer.rows, precision) == (handle.layer.rows, handle.key.precision)
+    problem = handle.problem if batch is None else handle.problem.with_rows(batch)
+    is_its_own = (problem.rows, precision) == (handle.problem.rows, handle.key.precision)
     return CompareOptions(
-        layer=layer,
+        problem=problem,
         device=handle.environment.device if device == "auto" else resolve(device),
         precision=asked_precision(precision),
         study=handle.name if is_its_own else None,
@@ -131,13 +131,13 @@ def _print(done: Comparison) -> None:
     from tuner.report.charts import bar_lines
 
     machine = done.environment
-    echo(f"{done.layer.name}: {done.layer.describe()}")
+    echo(f"{done.problem.name}: {done.problem.describe()}")
     echo_wrapped(f"{machine.model}, driver {machine.driver}; {done.pytorch or 'without PyTorch'}")
     echo()
     columns = ("contender", "ms", "+-", "vs ours", "error", "within")
     table("one run, interleaved, cold cache", columns, [_cells(row) for row in done.rows], left=("contender",))
     echo()
-    call = done.layer.LIBRARY
+    call = done.problem.LIBRARY
     if call:
         theirs = f"{call.library}'s" if machine.kind == "cuda" else "PyTorch's"
         echo_wrapped(EXPLAINED.format(theirs=theirs, layout=call.layouts[0]))
@@ -190,7 +190,7 @@ def _write_plot(path: Path, done: Comparison) -> None:
     from tuner.report.charts import bar_figure
     from tuner.report.pictures import write_picture
 
-    title = f"{done.layer.name}, {done.layer.ROWS}={done.layer.rows:,}: milliseconds, median and 95% interval"
+    title = f"{done.problem.name}, {done.problem.ROWS}={done.problem.rows:,}: milliseconds, median and 95% interval"
     subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"
     try:
         write_picture(path, bar_figure(title, subtitle, _bars(done)))

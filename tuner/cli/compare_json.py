@@ -11,8 +11,8 @@ def comparison_json(done: Comparison) -> dict[str, Any]:
     """Return a comparison as plain data; times carry ``_ms``."""
     machine = done.environment
     return {
-        "layer": done.layer.name,
-        "batch": done.layer.rows,
+        "layer": done.problem.name,
+        "batch": done.problem.rows,
         "precision": done.precision,
         "device": machine.device,
         "device_model": machine.model,
@@ -34,7 +34,7 @@ def _row_json(row: Row, done: Comparison) -> dict[str, Any]:
     return {
         "name": row.name,
         "precision": row.precision,
-        "layout": row.layout or (done.layer.LIBRARY.layouts[0] if done.layer.LIBRARY else None),
+        "layout": row.layout or (done.problem.LIBRARY.layouts[0] if done.problem.LIBRARY else None),
         "configuration": row.configuration.as_dict() if row.configuration else None,
         "template": row.configuration.template if row.configuration else None,
         "median_ms": 1e3 * timed.median if timed else None,

@@ -18,7 +18,7 @@ VARIABLE = "_TUNE_COMPLETE"
 @click.command(short_help="The script that completes commands in your shell.")
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
 def completion(shell: str | None) -> None:
-    """Print the script that completes commands, options, layers and studies in your shell.
+    """Print the script that completes commands, options, problems and studies in your shell.
 
     \b
     bash    echo 'eval "$(tune completion bash)"' >> ~/.bashrc
@@ -38,12 +38,11 @@ def completion(shell: str | None) -> None:
     click.echo(kind(root.command, {}, "tune", VARIABLE).source())
 
 
-def layers_and_studies(context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
-    """Return the names that begin like this: layers, and the studies of the store if it is a file."""
-    from tuner.problems.conv.layers import DEFAULT_NETWORK, LAYERS
+def problems_and_studies(context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
+    """Return the names that begin like this: problems, and the studies of the store if it is a file."""
+    from tuner.problems.lookup import known_names
 
-    short = [name.removeprefix(f"{DEFAULT_NETWORK}/") for name in LAYERS if name.startswith(DEFAULT_NETWORK)]
-    names = [*short, *LAYERS, *_studies(context.params.get("storage"))]
+    names = [*known_names(), *_studies(context.params.get("storage"))]
     return [name for name in names if name.casefold().startswith(start.casefold())]
 
 

@@ -65,7 +65,7 @@ def _row(study: StudySummary) -> tuple[str, ...]:
 
 
 def _markdown(handles: list[StudyHandle]) -> list[str]:
-    """Return a table of verified winners, in the order of the layers' names."""
+    """Return a table of verified winners, in the order of the problems' names."""
     from tuner.cli.text import gigaflops, milliseconds, percent, spread, times
     from tuner.tuning.progress import stored_progress
 
@@ -79,14 +79,14 @@ def _markdown(handles: list[StudyHandle]) -> list[str]:
         if found is None:
             continue
         cells = (
-            handle.layer.name,
+            handle.problem.name,
             handle.environment.model,
-            f"{handle.layer.rows:,}",
+            f"{handle.problem.rows:,}",
             "-" if progress.naive is None else milliseconds(progress.naive),
             milliseconds(found.seconds),
             spread(found),
             times(progress.naive / found.seconds if progress.naive else None),
-            gigaflops(handle.layer.flop, found.seconds),
+            gigaflops(handle.problem.flop, found.seconds),
             percent(progress.share_of_floor(found)),
             found.configuration.template,
             f"{len(results):,}",
@@ -98,7 +98,7 @@ def _markdown(handles: list[StudyHandle]) -> list[str]:
 def _summary_json(study: StudySummary) -> dict[str, Any]:
     return {
         "study": study.name,
-        "layer": study.key.layer,
+        "layer": study.key.problem,
         "trials": study.trials,
         "ok": study.ok,
         "pruned": study.pruned,

@@ -36,7 +36,7 @@ def headline(progress: Progress) -> str:
     parts = (
         f"best {milliseconds(best.seconds)} ms",
         f"{times(progress.naive / best.seconds)} naive" if progress.naive else "",
-        f"{gigaflops(progress.layer.flop, best.seconds)} GFLOP/s",
+        f"{gigaflops(progress.problem.flop, best.seconds)} GFLOP/s",
         f"{percent(share)} of the roofline" if share is not None else "",
     )
     return ", ".join(filter(None, parts))

@@ -7,13 +7,13 @@ import sys
 import click
 
 from tuner.cli import naming, options
-from tuner.cli.completion import layers_and_studies
+from tuner.cli.completion import problems_and_studies
 from tuner.cli.folding import echo, folded, width
 from tuner.errors import UsageError
 
 
 @click.command(short_help="Give a study another name.")
-@click.argument("study", metavar="OLD", shell_complete=layers_and_studies)
+@click.argument("study", metavar="OLD", shell_complete=problems_and_studies)
 @click.argument("name", metavar="NEW")
 @options.storage
 def rename(study: str, name: str, storage: str) -> None:

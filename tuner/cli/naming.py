@@ -1,4 +1,4 @@
-"""How commands are told a study or a layer: as an argument, or by the older options ``--study`` and ``--layer``."""
+"""How commands are told a study or a problem: as an argument, or by the older options ``--study`` and ``--layer``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli.completion import layers_and_studies
+from tuner.cli.completion import problems_and_studies
 from tuner.cli.folding import echo
 from tuner.errors import UsageError
 
@@ -30,9 +30,9 @@ def study(*, required: bool = True, metavar: str = "STUDY") -> Callable[[Functio
         def told(words: tuple[str, ...], by_study: str | None, by_layer: str | None, **given: Any) -> Any:
             return command(study=_one(_command(), words, (by_study, by_layer), required), **given)
 
-        by_layer = click.option("--layer", "by_layer", metavar="NAME", help="The newest study of this layer.")
+        by_layer = click.option("--layer", "by_layer", metavar="NAME", help="The newest study of this problem.")
         by_study = click.option("--study", "by_study", metavar="STUDY", help="The study, as an option.")
-        argument = click.argument("words", nargs=-1, metavar=metavar, shell_complete=layers_and_studies)
+        argument = click.argument("words", nargs=-1, metavar=metavar, shell_complete=problems_and_studies)
         return argument(by_study(by_layer(told)))
 
     return decorate
@@ -63,24 +63,24 @@ def study_and_trial(command: Function) -> Function:
     return told
 
 
-def layer(command: Function) -> Function:
-    """Give a command the argument ``layer``.
+def problem(command: Function) -> Function:
+    """Give a command the argument ``problem``.
 
     Raises:
         UsageError: From the command: none is named, or two are.
     """
 
     @wraps(command)
-    def told(words: tuple[str, ...], by_layer: str | None, problem: str | None, sizes: str | None, **given: Any) -> Any:
-        if sizes is not None and problem is None:
+    def told(words: tuple[str, ...], by_layer: str | None, kind: str | None, sizes: str | None, **given: Any) -> Any:
+        if sizes is not None and kind is None:
             raise UsageError(f"{_command()}: --sizes {sizes} of what? Give --problem too, such as --problem gemm")
-        by_kind = None if problem is None else f"{problem}:{sizes or ''}"
-        return command(layer=_one(_command(), words, (by_layer, by_kind), required=True, kind="layer"), **given)
+        by_kind = None if kind is None else f"{kind}:{sizes or ''}"
+        return command(problem=_one(_command(), words, (by_layer, by_kind), required=True, what="problem"), **given)
 
-    option = click.option("--layer", "by_layer", metavar="NAME|SIZES", help="The layer, as an option.")
-    of_kind = click.option("--problem", metavar="KIND", help="Another problem than a layer: gemm; with --sizes.")
+    option = click.option("--layer", "by_layer", metavar="NAME|SIZES", help="A convolution, as an option.")
+    of_kind = click.option("--problem", "kind", metavar="KIND", help="Another kind than a layer: gemm; with --sizes.")
     its_sizes = click.option("--sizes", metavar="SIZES", help="Its sizes: M=512,N=512,K=512.")
-    argument = click.argument("words", nargs=-1, metavar="LAYER", shell_complete=layers_and_studies)
+    argument = click.argument("words", nargs=-1, metavar="PROBLEM", shell_complete=problems_and_studies)
     return argument(option(of_kind(its_sizes(told))))
 
 
@@ -105,14 +105,14 @@ def _command() -> str:
 
 
 def _one(
-    command: str, words: tuple[str, ...], options: tuple[str | None, ...], required: bool, kind: str = "study"
+    command: str, words: tuple[str, ...], options: tuple[str | None, ...], required: bool, what: str = "study"
 ) -> str | None:
     named = dict.fromkeys(each.strip() for each in (" ".join(words), *options) if each and each.strip())
     if len(named) > 1:
-        raise UsageError(f"{command}: {' and '.join(map(repr, named))} name a {kind} each; give one")
+        raise UsageError(f"{command}: {' and '.join(map(repr, named))} name a {what} each; give one")
     if not named and required:
         there = (
-            "tune layers lists them, --layer C=8,H=32,M=32,K=3 makes one" if kind == "layer" else "tune list has them"
+            "tune layers lists them, --layer C=8,H=32,M=32,K=3 makes one" if what == "problem" else "tune list has them"
         )
-        raise UsageError(f"{command}: no {kind} named; give one, such as tune {command} conv2; {there}")
+        raise UsageError(f"{command}: no {what} named; give one, such as tune {command} conv2; {there}")
     return next(iter(named), None)

@@ -60,7 +60,7 @@ def replay_trial(asked: ReplayRequest, storage: str, templates: tuple[KernelTemp
     echo_wrapped(f"trial {asked.trial}: {result.configuration}")
     echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
-        rendered = render(template, result.configuration, spec.layer, worker.facts.limits.dialect)
+        rendered = render(template, result.configuration, spec.problem, worker.facts.limits.dialect)
         _keep(rendered, asked.keep_source)
         if fingerprint(template, result.configuration, worker.spec, worker.facts) != result.fingerprint:
             echo_wrapped(_change(template, then, worker.facts.environment))
@@ -79,7 +79,7 @@ def _change(template: KernelTemplate, then: Environment, now: Environment) -> st
     """Say what is other than when a trial was measured, as far as that is known."""
     pairs = ((each, getattr(then, each), getattr(now, each)) for each in ("model", "driver", "toolkit", "arch"))
     told = [f"the {name} was {before} and is {after}" for name, before, after in pairs if before != after]
-    what = ", ".join(told) or f"the source of template {template.name}, its launch or the images"
+    what = ", ".join(told) or f"the source of template {template.name}, its launch or the inputs"
     return f"changed since that trial was measured: {what}; what follows is as it is now"
 
 

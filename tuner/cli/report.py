@@ -67,7 +67,7 @@ def _print_best(report: Report) -> None:
     echo_wrapped(f"{winner.configuration.template}: {given}")
     if winner.max_error is not None:
         error = error_line(winner.max_error, report.tolerance, report.unit)
-        echo_wrapped(f"{error}; {progress.layer.output.size:,} elements checked")
+        echo_wrapped(f"{error}; {progress.problem.output.size:,} elements checked")
     if winner.text:
         echo_wrapped(winner.text.splitlines()[0])
     if report.agreement:
@@ -136,7 +136,7 @@ def speed(result: Result, progress: Progress) -> tuple[str, ...]:
     return (
         milliseconds(seconds),
         spread(result),
-        gigaflops(progress.layer.flop, seconds),
+        gigaflops(progress.problem.flop, seconds),
         percent(progress.share_of_floor(result)),
         times(progress.naive / seconds if progress.naive else None),
     )
@@ -183,7 +183,7 @@ def _print_next(report: Report, asked: RunOptions) -> None:
     study = _short(report.progress.study, asked.storage)
     echo("\nnext:")
     shown = ("show", study) if report.best else ("show", study, "--failures")
-    exported = ("export", study, "-o", header_name(asked.layer.name))
+    exported = ("export", study, "-o", header_name(asked.problem.name))
     for words in (shown, *((exported,) if report.winner else ()), ("dashboard",)):
         echo_command(f"  {command(*words, where=asked.storage)}")
 

@@ -16,7 +16,7 @@ def report_json(report: Report) -> dict[str, Any]:
     progress = report.progress
     return {
         "study": progress.study,
-        "layer": progress.layer.name,
+        "layer": progress.problem.name,
         "device": progress.environment.device,
         "device_model": progress.environment.model,
         "reason": report.reason,
@@ -60,7 +60,7 @@ def nothing_json(asked: RunOptions) -> dict[str, Any]:
     """Return as plain data that a run was interrupted before its study was there."""
     return {
         "study": None,
-        "layer": asked.layer.name,
+        "layer": asked.problem.name,
         "device": asked.device,
         "reason": "interrupted",
         "winner": None,
@@ -97,7 +97,7 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
             "canary_ms": result.measurement.canary and 1e3 * result.measurement.canary,
             "canary_ratio": result.measurement.ratio,
             "telemetry": asdict(result.measurement.telemetry),
-            "gflops": progress.layer.flop / result.seconds / 1e9 if result.ok else None,
+            "gflops": progress.problem.flop / result.seconds / 1e9 if result.ok else None,
             "share_of_floor": progress.share_of_floor(result),
             "wall": bound.wall if (bound := progress.roof_of(result)) else None,
         }

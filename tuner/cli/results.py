@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @options.storage
 @options.as_json
 def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> None:
-    """Show a study (its name, or its layer for the newest): the best trials, the baselines, the failures."""
+    """Show a study (its name, or its problem for the newest): the best trials, the baselines, the failures."""
     from tuner.cli.explain import explanation_part, print_explanation
     from tuner.cli.text import print_json
     from tuner.storage import Store
@@ -76,7 +76,7 @@ def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Resu
     champion = handle.champion()
     return {
         "study": handle.name,
-        "layer": progress.layer.name,
+        "layer": progress.problem.name,
         "outcomes": handle.counts(),
         "winner": champion.trial if champion else None,
         "heuristics": handle.key.heuristics,
@@ -91,7 +91,7 @@ def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Resul
     from tuner.storage.verified import no_winner
 
     machine = handle.environment
-    echo(f"{handle.name}: {progress.layer.describe()}")
+    echo(f"{handle.name}: {progress.problem.describe()}")
     echo_wrapped(f"{machine.model}, {machine.driver}")
     for name, file in handle.key.sources:
         if file:
@@ -136,7 +136,7 @@ def _show_conditions(result: Result) -> None:
         return
     canary, ratio = result.measurement.canary, result.measurement.ratio
     if canary and ratio:
-        echo_wrapped(f"{ratio:.4g} times the canary, the reference kernel on a few images ({milliseconds(canary)} ms)")
+        echo_wrapped(f"{ratio:.4g} times the canary, the reference kernel on a few rows ({milliseconds(canary)} ms)")
     if state := describe(result.measurement.telemetry):
         echo_wrapped(f"measured at {state}")
 
@@ -184,7 +184,7 @@ def best(study: str, storage: str, as_json: bool) -> None:
 def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
     """Write the verified best configuration as a self-contained header, after compiling and running it once more.
 
-    Without -o it becomes studies/LAYER_best.h.
+    Without -o it becomes studies/NAME_best.h.
     """
     from tuner.cli.text import echo_wrapped, milliseconds
     from tuner.export.export import export_best

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-@click.command(short_help="Tune a layer.")
-@naming.layer
+@click.command(short_help="Tune a problem.")
+@naming.problem
 @options.device
 @click.option("--batch", type=int, metavar="B", help="Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.")
 @options.templates
@@ -42,7 +42,7 @@ INTERRUPTED = 130
     default="auto",
     show_default=True,
     metavar="auto|off|STUDY",
-    help="Start from this layer's results elsewhere, or a sibling's.",
+    help="Start from this problem's results elsewhere, or a sibling's.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed proposes the same configurations.")
 @options.storage
@@ -55,9 +55,9 @@ INTERRUPTED = 130
 @options.quiet
 @options.as_json
 def run(**given: Any) -> int:
-    """Tune a layer: search, check, time, and name the fastest correct configuration.
+    """Tune a problem: search, check, time, and name the fastest correct configuration.
 
-    LAYER is conv2, fa18/conv2 or any that `tune layers` lists, sizes: C=8,H=32,W=48,M=32,K=3, or a study to continue.
+    PROBLEM is conv2, fa18/conv2 or any that `tune layers` lists, sizes: C=8,H=32,W=48,M=32,K=3, or a study to continue.
 
     Without --trials and --time it stops by itself (--stop auto), after a minute and a half at most. Run it
     again to continue; once it has said that the search is over, --stop off or --trials N continues. Nothing is measured
@@ -114,24 +114,24 @@ def _tuned(asked: RunOptions, watcher: Observer, started: float) -> tuple[Report
 
 
 def _of_study(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what is asked for where a study is named, not a layer: that study, but for what is given beside it."""
-    from tuner.problems.conv.layers import is_layer
+    """Return what is asked for where a study is named, not a problem: that study, but for what is given beside it."""
+    from tuner.problems.lookup import is_problem
     from tuner.storage import Store
     from tuner.storage.location import find_location
 
     path = find_location(given["storage"]).path
-    if is_layer(given["layer"]) or (path and not path.exists() and "@" not in given["layer"]):
+    if is_problem(given["problem"]) or (path and not path.exists() and "@" not in given["problem"]):
         return given
     try:
         with Store.open(given["storage"], create=False) as store:
             try:
-                handle = store.find_study(given["layer"])
+                handle = store.find_study(given["problem"])
             except UsageError as error:
-                raise _no_own_study(given["layer"], store, error) from None
+                raise _no_own_study(given["problem"], store, error) from None
     except UsageError:
-        if "@" in given["layer"]:
+        if "@" in given["problem"]:
             raise
-        return given  # then it is a layer that there is not
+        return given  # then it is a problem that there is not
     usual = {
         "device": handle.environment.device,
         "precision": handle.key.precision,
@@ -140,19 +140,19 @@ def _of_study(given: dict[str, Any]) -> dict[str, Any]:
     }
     source = click.get_current_context().get_parameter_source
     told = {name: value for name, value in usual.items() if source(name) is click.core.ParameterSource.DEFAULT}
-    return {**given, **told, "layer": handle.layer}
+    return {**given, **told, "problem": handle.problem}
 
 
 def _no_own_study(text: str, store: Store, error: UsageError) -> UsageError:
     """Say which study of a user's own template is near to a name such as ``mine@conv2`` that no study has."""
-    from tuner.problems.conv.layers import DEFAULT_NETWORK
+    from tuner.problems.lookup import short_name
     from tuner.suggestions import alternatives
 
     named = dict.fromkeys(each.name.split(" ")[0] for each in store.studies() if "@" in each.name.split(" ")[0])
     if "@" not in text or not named:
         return error
-    short = {name: name.replace(f"@{DEFAULT_NETWORK}/", "@") for name in named}
-    return UsageError(f"study '{text}' is not in {store}; {alternatives(text, list(short.values()), list(named))}")
+    short = [f"{own}@{short_name(of)}" for own, _, of in (name.partition("@") for name in named)]
+    return UsageError(f"study '{text}' is not in {store}; {alternatives(text, short, list(named))}")
 
 
 def _run_options(given: dict[str, Any]) -> RunOptions:
@@ -160,17 +160,17 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     from tuner.kernels.subspace import Restriction
     from tuner.storage.mapping import choices_of_templates
     from tuner.tuning.options import AUTO, DEFAULT_SECONDS, OFF, RunOptions
-    from tuner.tuning.request import asked_device, asked_layer, asked_precision, asked_sampler
+    from tuner.tuning.request import asked_device, asked_precision, asked_problem, asked_sampler
 
     given = _of_study(given)
     sampler = asked_sampler(given["sampler"])
     device = asked_device(given["device"])
-    layer = asked_layer(given["layer"], given["batch"], device)
-    templates = options.chosen_templates(given["templates"], layer.kind)
+    problem = asked_problem(given["problem"], given["batch"], device)
+    templates = options.chosen_templates(given["templates"], problem.kind)
     for template in templates:
-        if template.problem != layer.kind:
+        if template.problem != problem.kind:
             raise UsageError(
-                f"template {template.name} computes a {template.problem}, {layer.name} is a {layer.kind}; give a "
+                f"template {template.name} computes a {template.problem}, {problem.name} is a {problem.kind}; give a "
                 f"--template for it, or none"
             )
     unbounded = given["trials"] is None and given["seconds"] is None
@@ -178,7 +178,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
     if given["jobs"] is not None:
         extra["jobs"] = given["jobs"]
     return RunOptions(
-        layer=layer,
+        problem=problem,
         device=device,
         templates=templates,
         storage=given["storage"],
@@ -199,11 +199,11 @@ def _first_line(asked: RunOptions, device: str) -> str:
     from tuner.devices.cuda_driver import NO_GPU, why_none
 
     own = "+".join(template.name for template in asked.templates if template.home)
-    layer, why = asked.layer, why_none() if device == "auto" and asked.device == "cpu" else ""
-    name = f"{own}@{layer.name}" if own else layer.name
+    problem, why = asked.problem, why_none() if device == "auto" and asked.device == "cpu" else ""
+    name = f"{own}@{problem.name}" if own else problem.name
     if why not in ("", NO_GPU):
-        return f"{why}\n{name} on {asked.device}: {layer.describe()}"
-    return f"{name} on {asked.device}{f' ({why})' if why else ''}: {layer.describe()}"
+        return f"{why}\n{name} on {asked.device}: {problem.describe()}"
+    return f"{name} on {asked.device}{f' ({why})' if why else ''}: {problem.describe()}"
 
 
 COMMANDS = (run,)

@@ -17,7 +17,7 @@ from tuner.export.export import compile_one, spec_of, task_for, template_of
 from tuner.kernels.render import render
 from tuner.problems.conv.architectures import ARCHITECTURES
 from tuner.problems.conv.dataset import Dataset, load_test_split
-from tuner.problems.conv.networks import COUNTS, Network, accuracy, classify, has_network, load_network
+from tuner.problems.conv.networks import COUNTS, Network, accuracy, classify, load_network
 from tuner.storage import Store
 from tuner.storage.verified import verified_best
 
@@ -39,13 +39,14 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
         handle = naming.found(store, study)
         champion, spec = verified_best(handle), spec_of(handle)
     best = champion.result
-    if not has_network(spec.layer):
+    if not spec.problem.has_whole:
         raise UsageError(
-            f"study '{handle.name}': a layer of your own has no network to classify with; give a named one"
+            f"study '{handle.name}': a {spec.problem.noun} of your own has no network to classify with; "
+            "give a named layer"
         )
     template = template_of(best, templates, handle)
     with Worker(spec) as worker:
-        rendered = render(template, best.configuration, spec.layer, worker.facts.limits.dialect)
+        rendered = render(template, best.configuration, spec.problem, worker.facts.limits.dialect)
         binary = compile_one(worker, rendered).binary
         agreement = worker.agreement(task_for(template, best, rendered, binary, spec))
     if agreement is None:

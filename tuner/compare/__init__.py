@@ -1,4 +1,4 @@
-"""The comparison of one layer on one card: our best, cuDNN through PyTorch, the baselines, the floor; interleaved."""
+"""The comparison of one problem on one card: our best, cuDNN through PyTorch, the baselines, the floor; interleaved."""
 
 from tuner.compare.contest import compare
 from tuner.compare.options import CompareOptions

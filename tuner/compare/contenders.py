@@ -32,23 +32,23 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which studies of a layer are meant.
+    """Which studies of a problem are meant.
 
     Attributes:
         device: A resolved name.
-        has_batch: The layer's batch was asked for; else any is meant.
+        has_batch: The problem's batch was asked for; else any is meant.
         precision: None: any.
     """
 
-    layer: Problem
+    problem: Problem
     device: str
     has_batch: bool
     precision: str | None
 
     def fits(self, key: StudyKey) -> bool:
-        sizes = tuple(self.layer.sizes.values())
+        sizes = tuple(self.problem.sizes.values())
         return (
-            (key.kind, key.layer) == (self.layer.kind, self.layer.name)
+            (key.kind, key.problem) == (self.problem.kind, self.problem.name)
             and key.shape[1:] == sizes[1:]
             and (not self.has_batch or key.shape == sizes)
             and self.precision in (None, key.precision)
@@ -56,8 +56,8 @@ class Wanted:
         )
 
 
-def study_of_layer(text: str, storage: str, wanted: Wanted) -> StudyHandle | None:
-    """Return the study that a layer's name means to every command, of those wanted; None where the store has none.
+def study_of_problem(text: str, storage: str, wanted: Wanted) -> StudyHandle | None:
+    """Return the study that a problem's name means to every command, of those wanted; None where the store has none.
 
     Raises:
         UsageError, StorageError: The store cannot be read.
@@ -74,7 +74,7 @@ def study_named(text: str, storage: str) -> StudyHandle:
     """Find a study by any name that ``tune show`` takes.
 
     Raises:
-        UsageError: It is neither the name of a study nor, while there is no store, of a layer.
+        UsageError: It is neither the name of a study nor, while there is no store, of a problem.
         StorageError: The store cannot be read.
     """
     path = find_location(storage).path
@@ -85,9 +85,9 @@ def study_named(text: str, storage: str) -> StudyHandle:
 
 
 def best_found(asked: CompareOptions) -> list[Found]:
-    """Return the verified winners of every study of this layer, batch, precision and kind of device, the newest first.
+    """Return the verified winners of every study of this problem, precision and kind of device, the newest first.
 
-    The newest study of a layer is the one that every other command means by the layer's name.
+    The newest study of a problem is the one that every other command means by the problem's name.
 
     Raises:
         NoWinner: There is none; says what makes one.
@@ -110,15 +110,15 @@ def best_found(asked: CompareOptions) -> list[Found]:
 
 
 def _none_at_all(asked: CompareOptions) -> str:
-    wanted, name = run_command(asked.layer, asked.device, asked.precision), asked.study or asked.layer.name
+    wanted, name = run_command(asked.problem, asked.device, asked.precision), asked.study or asked.problem.name
     where = find_location(asked.storage)
     return f"{where.shown} has no verified winner of {name} to compare; {wanted}{storage_option(where)} makes one"
 
 
 def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:
     same = (
-        (key.kind, key.layer) == (asked.layer.kind, asked.layer.name)
-        and key.shape == tuple(asked.layer.sizes.values())
+        (key.kind, key.problem) == (asked.problem.kind, asked.problem.name)
+        and key.shape == tuple(asked.problem.sizes.values())
         and key.precision == asked.precision
     )
     return same and key.device_kind == _kind(asked.device, key.device_kind)
@@ -169,17 +169,17 @@ def fittest(found: list[Found], environment: Environment) -> Found:
     return next((each for each in found if each.model == environment.model), found[0])
 
 
-def baseline(name: str, layer: Problem, limits: DeviceLimits) -> tuple[KernelTemplate, Configuration]:
+def baseline(name: str, problem: Problem, limits: DeviceLimits) -> tuple[KernelTemplate, Configuration]:
     """Return a named baseline of the built-in templates.
 
     Raises:
-        TunerError: It is not valid for this layer and device; says why.
+        TunerError: It is not valid for this problem and device; says why.
     """
-    for template in builtin_templates(layer.kind).values():
+    for template in builtin_templates(problem.kind).values():
         for each in template.baselines:
             if each.name == name:
                 configuration = template.configuration(each.values)
-                if broken := template.violated(configuration, layer, limits):
-                    raise TunerError(f"not valid for this {layer.noun}: {broken.reason}")
+                if broken := template.violated(configuration, problem, limits):
+                    raise TunerError(f"not valid for this {problem.noun}: {broken.reason}")
                 return template, configuration
     raise TunerError(f"no template has a baseline '{name}'")

@@ -71,7 +71,7 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         UsageError: The device is not here.
     """
     found = best_found(asked)
-    spec = BenchSpec(device=asked.device, layer=asked.layer, precision=asked.precision, data=asked.data)
+    spec = BenchSpec(device=asked.device, problem=asked.problem, precision=asked.precision, data=asked.data)
     with ExitStack() as stack:
         says("preparing the device: inputs and reference")
         worker = stack.enter_context(Worker(spec))
@@ -80,7 +80,7 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         contest = _Contest(says)
         _enter_ours(contest, worker, best, asked)
         handed = worker.ask(hand_over, folder)
-        pytorch, call = "", asked.layer.LIBRARY
+        pytorch, call = "", asked.problem.LIBRARY
         if call is None:
             contest.add(Row(name="PyTorch", precision="fp32", failure=NO_CALL))
         elif folder is None or worker.facts.environment.kind not in ("cuda", "cpu"):
@@ -95,14 +95,14 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
     if rows[0].failure:
         raise TunerError(f"{OURS} failed during the comparison: {rows[0].failure}")
     return Comparison(
-        layer=asked.layer,
+        problem=asked.problem,
         precision=asked.precision,
         environment=worker.facts.environment,
         study=best.study,
         trial=best.trial,
         rows=rows,
-        roof=roof(asked.layer, worker.facts.environment, asked.precision),
-        own_roof=roof(asked.layer, worker.facts.environment, operands_of(best.result.configuration)),
+        roof=roof(asked.problem, worker.facts.environment, asked.precision),
+        own_roof=roof(asked.problem, worker.facts.environment, operands_of(best.result.configuration)),
         pytorch=pytorch,
         notes=_notes(best, worker),
     )
@@ -124,9 +124,9 @@ def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOp
     entries = [(OURS, task_of(worker, best.template, best.result, confirm=True))]
     row = Row(name=OURS, precision=asked.precision, configuration=best.result.configuration)
     contest.add(row, lambda: worker.ask(sample, OURS))
-    for name in asked.layer.RIVALS:
+    for name in asked.problem.RIVALS:
         try:
-            template, configuration = baseline(name, asked.layer, worker.facts.limits)
+            template, configuration = baseline(name, asked.problem, worker.facts.limits)
             result = Result(configuration=configuration, outcome=OK, fingerprint="")
             entries.append((name, task_of(worker, template, result, confirm=False)))
         except TunerError as error:
@@ -178,7 +178,7 @@ def _torch_spec(worker: Worker, handed: ReferenceFacts, folder: str, call: Libra
         folder=folder,
         flush_bytes=handed.flush_bytes,
         call=call,
-        inputs=tuple(each.name for each in worker.spec.layer.inputs),
+        inputs=tuple(each.name for each in worker.spec.problem.inputs),
         model=machine.model if on_gpu else "",
     )
 

@@ -20,7 +20,7 @@ def task_of(worker: Worker, template: KernelTemplate, result: Result, *, confirm
     Raises:
         TunerError: It does not compile.
     """
-    rendered = render(template, result.configuration, worker.spec.layer, worker.facts.limits.dialect)
+    rendered = render(template, result.configuration, worker.spec.problem, worker.facts.limits.dialect)
     try:
         binary = compile_one(worker, rendered).binary
     except Rejected as error:

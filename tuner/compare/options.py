@@ -20,7 +20,7 @@ class CompareOptions:
         compiled: Also by ``torch.compile``'s autotuner.
     """
 
-    layer: Problem
+    problem: Problem
     device: str
     storage: str
     templates: tuple[KernelTemplate, ...]

@@ -45,7 +45,7 @@ def hand_over(spec: BenchSpec, folder: str | None) -> ReferenceFacts:
         TunerError: The folder has no room for them.
     """
     state = prepared(spec)
-    inputs, problem = state.inputs, spec.layer
+    inputs, problem = state.inputs, spec.problem
     try:
         low, high = _download(spec, inputs.revealed(), problem.output.shape, _file(folder, EXPECTED))
         for tensor in problem.inputs if folder else ():

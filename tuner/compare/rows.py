@@ -90,7 +90,7 @@ class Comparison:
         own_roof: The floor of what our configuration multiplies: tensor cores' for a template that uses them.
     """
 
-    layer: Problem
+    problem: Problem
     precision: Precision
     environment: Environment
     study: str

@@ -53,8 +53,8 @@ def export_best(
     """Compile and run the verified winner of ``study`` once more on its device, then write its header.
 
     Args:
-        study: A study's name, or a layer for its newest study.
-        output: The header's path; ``studies/LAYER_best.h`` if None, whose folder is made.
+        study: A study's name, or a problem for its newest study.
+        output: The header's path; ``studies/NAME_best.h`` if None, whose folder is made.
         split: The kernel goes into a .cu file beside the header.
 
     Raises:
@@ -68,7 +68,7 @@ def export_best(
         handle = store.find_study(study)
         champion = verified_best(handle)
         best = champion.result
-        path = output or Path("studies") / header_name(handle.layer.name)
+        path = output or Path("studies") / header_name(handle.problem.name)
         if split and (path.suffix == ".cu" or handle.environment.kind != "cuda"):
             why = "it is C as it is" if path.suffix != ".cu" else f"give the header, {path.with_suffix('.h')}"
             raise UsageError(f"export --split: {path} is no header of CUDA with its kernel in a .cu file; {why}")
@@ -129,7 +129,7 @@ def spec_of(handle: StudyHandle) -> BenchSpec:
     """Return how a study's trials were measured."""
     return BenchSpec(
         device=handle.environment.device,
-        layer=handle.layer,
+        problem=handle.problem,
         precision=cast(Precision, handle.key.precision),
         protocol=Protocol(warm_l2=handle.key.protocol.endswith("-warm")),
     )
@@ -137,7 +137,7 @@ def spec_of(handle: StudyHandle) -> BenchSpec:
 
 def task_for(template: KernelTemplate, result: Result, rendered: Rendered, binary: bytes, spec: BenchSpec) -> Task:
     """Return a task that measures in full and confirms on second inputs and ragged batches."""
-    confirm = confirmations(template, result.configuration, spec.layer)
+    confirm = confirmations(template, result.configuration, spec.problem)
     return Task(binary=binary, rendered=rendered, prune=False, confirm=confirm)
 
 
@@ -154,8 +154,8 @@ def compile_one(worker: Worker, rendered: Rendered) -> Compiled:
         compiler.close()
 
 
-def header_name(layer: str) -> str:
-    return f"{layer.rpartition('/')[2].lower()}_best.h"
+def header_name(problem: str) -> str:
+    return f"{problem.rpartition('/')[2].lower()}_best.h"
 
 
 def _refuse_stale(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker) -> None:
@@ -235,7 +235,7 @@ def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, w
     naive = naive_seconds(handle.results())
     return Winner(
         result=best,
-        layer=handle.layer,
+        problem=handle.problem,
         environment=handle.environment_of(best.configuration),
         template=template,
         study=handle.name,

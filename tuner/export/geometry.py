@@ -25,18 +25,18 @@ class Geometry:
     rules: Rules | None
     why: str = ""
 
-    def batches(self, layer: Problem, wide: bool) -> tuple[int, int]:
+    def batches(self, problem: Problem, wide: bool) -> tuple[int, int]:
         """Return the fewest and the most rows of a launch: what an ``int`` counts and a CUDA grid holds.
 
         Args:
             wide: The kernel counts elements in 64 bits.
         """
         if self.rules is None:
-            return layer.rows, layer.rows
-        most = MOST if wide else layer.most_rows
+            return problem.rows, problem.rows
+        most = MOST if wide else problem.most_rows
         for rule, blocks in zip(self.rules, (MOST, 65_535, 65_535), strict=True):
-            most = min(most, rule.most_images(blocks))
-        return 1, max(most, layer.rows)
+            most = min(most, rule.most_rows(blocks))
+        return 1, max(most, problem.rows)
 
     def at(self, B: int) -> Launch:
         """Return the launch that a header's macros give for a batch."""
@@ -46,22 +46,22 @@ class Geometry:
         return Launch(grid=(x, y, z), block=self.launch.block, shared_bytes=self.launch.shared_bytes)
 
 
-def find_geometry(template: KernelTemplate, configuration: Configuration, layer: Problem) -> Geometry:
+def find_geometry(template: KernelTemplate, configuration: Configuration, problem: Problem) -> Geometry:
     """Return a configuration's geometry; its rules are compared with the template's numbers for a few batches."""
-    launch = template.launch_of(configuration, layer)
+    launch = template.launch_of(configuration, problem)
     try:
-        for_any = template.launch_of(configuration, layer.with_rows(BATCH))  # type: ignore[arg-type]
+        for_any = template.launch_of(configuration, problem.with_rows(BATCH))  # type: ignore[arg-type]
     except Infeasible as error:
         return Geometry(launch, None, str(error))
     if any(isinstance(each, Expression) for each in (*for_any.block, for_any.shared_bytes)):
         return Geometry(launch, None, "more than the grid follows B")
     x, y, z = (each if isinstance(each, Expression) else Expression((), each) for each in for_any.grid)
     if not (x.rises and y.rises and z.rises):
-        return Geometry(launch, None, "more images have fewer blocks")
+        return Geometry(launch, None, f"more {problem.ROWS_NOUN} have fewer blocks")
     found = Geometry(launch, (x, y, z))
-    for B in (1, 2, 7, layer.rows, layer.rows + 1, 100_003):
+    for B in (1, 2, 7, problem.rows, problem.rows + 1, 100_003):
         try:
-            other = template.launch_of(configuration, layer.with_rows(B))
+            other = template.launch_of(configuration, problem.with_rows(B))
         except Infeasible as error:
             return Geometry(launch, None, str(error))
         if other != found.at(B):

@@ -35,7 +35,7 @@ class Winner:
     """
 
     result: Result
-    layer: Problem
+    problem: Problem
     environment: Environment
     template: KernelTemplate
     study: str
@@ -60,9 +60,10 @@ class Winner:
         """
         arch = self.environment.arch if self.dialect == CUDA else self.environment.kind
         own = [self.template.name] if self.template.home else []
-        parts = (*own, self.layer.name, self.precision, f"{self.layer.ROWS}{self.layer.rows}", arch.replace("_", ""))
+        rows = f"{self.problem.ROWS}{self.problem.rows}"
+        parts = (*own, self.problem.name, self.precision, rows, arch.replace("_", ""))
         name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII).upper()
-        return name if name[0].isalpha() else f"{self.layer.kind.upper()}_{name}"
+        return name if name[0].isalpha() else f"{self.problem.kind.upper()}_{name}"
 
     @property
     def entry(self) -> str:
@@ -77,7 +78,7 @@ def render_header(winner: Winner) -> str:
     """
     geometry, source = _kernel(winner)
     dialect = cuda if winner.dialect == CUDA else opencl
-    usage = dialect.usage(winner.layer, winner.prefix, winner.entry, _file(winner), winner.environment.arch)
+    usage = dialect.usage(winner.problem, winner.prefix, winner.entry, _file(winner), winner.environment.arch)
     inside = (
         _macros(winner, geometry),
         dialect.body(_of_header(winner, source, geometry)),
@@ -95,8 +96,8 @@ def render_split(winner: Winner) -> tuple[str, str]:
         raise UsageError(f"export --split: {winner.study} is of OpenCL, whose header is plain C; leave --split out")
     geometry, source = _kernel(winner)
     prefix, file = winner.prefix, _file(winner)
-    inside = "\n".join((_macros(winner, geometry), *cuda.declaration(winner.layer, winner.entry), ""))
-    header = _guarded(winner, cuda.split_usage(winner.layer, winner.entry, file, winner.environment.arch), inside)
+    inside = "\n".join((_macros(winner, geometry), *cuda.declaration(winner.problem, winner.entry), ""))
+    header = _guarded(winner, cuda.split_usage(winner.problem, winner.entry, file, winner.environment.arch), inside)
     lines = (
         f"// The kernel of {file}: nvcc {cuda.target(winner.environment.arch)} -c.",
         f'#include "{file}"',
@@ -120,15 +121,15 @@ def _kernel(winner: Winner) -> tuple[Geometry, str]:
     if not winner.result.ok or measurement is None or measurement.pruned:
         raise UsageError(f"export {winner.study}, trial {winner.trial}: {winner.result.outcome} is not a full result")
     configuration = winner.template.configuration(winner.result.configuration.as_dict())
-    source = render(winner.template, configuration, winner.layer, winner.dialect, marks=False).source
-    return find_geometry(winner.template, configuration, winner.layer), re.sub(
-        rf"\b{winner.layer.ENTRY}\b", winner.entry, source
+    source = render(winner.template, configuration, winner.problem, winner.dialect, marks=False).source
+    return find_geometry(winner.template, configuration, winner.problem), re.sub(
+        rf"\b{winner.problem.ENTRY}\b", winner.entry, source
     )
 
 
 def _of_header(winner: Winner, source: str, geometry: Geometry) -> Kernel:
     return Kernel(
-        problem=winner.layer,
+        problem=winner.problem,
         prefix=winner.prefix,
         entry=winner.entry,
         source=source,
@@ -168,16 +169,16 @@ def _one_line(text: str) -> str:
 
 
 def _provenance(winner: Winner, measurement: Measurement) -> tuple[str, ...]:
-    result, where, layer = winner.result, winner.environment, winner.layer
+    result, where, problem = winner.result, winner.environment, winner.problem
     low, high = (1e3 * bound for bound in measurement.interval)
     taken = datetime.fromtimestamp(result.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
     checked = "checked again on second inputs and a ragged batch" if result.confirmed else "not confirmed yet"
     return (
-        f"{winner.entry}: {layer.title}, {layer.describe()}, {_numbers(result)}.",
+        f"{winner.entry}: {problem.title}, {problem.describe()}, {_numbers(result)}.",
         f"The fastest correct configuration found by {_product()}.",
         "",
         f"  measured  {result.seconds * 1e3:.4g} ms (median of {len(measurement.samples)} launches, 95% interval "
-        f"{low:.4g} to {high:.4g} ms), {layer.flop / result.seconds / 1e9:,.0f} GFLOP/s",
+        f"{low:.4g} to {high:.4g} ms), {problem.flop / result.seconds / 1e9:,.0f} GFLOP/s",
         *_speedup(winner),
         f"  error     at most {_number(result.max_error)}, allowed {_number(winner.tolerance)}{_in_units(winner)}; "
         f"{checked}",
@@ -231,20 +232,20 @@ def _product() -> str:
 
 
 def _macros(winner: Winner, geometry: Geometry) -> str:
-    layer, prefix, rows = winner.layer, winner.prefix, winner.layer.ROWS
-    shapes = ", ".join(f"{tensor.name} is ({', '.join(tensor.dims)})" for tensor in layer.tensors)
+    problem, prefix, rows = winner.problem, winner.prefix, winner.problem.ROWS
+    shapes = ", ".join(f"{tensor.name} is ({', '.join(tensor.dims)})" for tensor in problem.tensors)
     lines = ["#include <stddef.h>", "", f"// Sizes: {shapes}, all float, row-major."]
-    lines += [f"#define {prefix}_{name.upper()} {size}" for name, size in layer.named_numbers.items()]
-    low, high = geometry.batches(layer, winner.template.wide_indices)
-    fixed = [size for size in layer.SIZES if size != rows]
+    lines += [f"#define {prefix}_{name.upper()} {size}" for name, size in problem.named_numbers.items()]
+    low, high = geometry.batches(problem, winner.template.wide_indices)
+    fixed = [size for size in problem.SIZES if size != rows]
     fits = " && ".join(f"({size.lower()}) == {prefix}_{size}" for size in fixed)
     lines += [
-        f"#define {prefix}_{rows} {layer.rows}  // as was measured",
+        f"#define {prefix}_{rows} {problem.rows}  // as was measured",
         f"#define {prefix}_MIN_{rows} {low}",
-        f"#define {prefix}_MAX_{rows} {high}  // {layer.ROWS_NOUN} of a launch; the launcher refuses others",
+        f"#define {prefix}_MAX_{rows} {high}  // {problem.ROWS_NOUN} of a launch; the launcher refuses others",
         f'#define {prefix}_PRECISION "{winner.precision}"',
-        f"// Elements for {rows} {layer.ROWS_NOUN}, and whether a {layer.noun} is this one, for static_assert.",
-        *(_elements(prefix, rows, tensor) for tensor in layer.tensors),
+        f"// Elements for {rows} {problem.ROWS_NOUN}, and whether a {problem.noun} is this one, for static_assert.",
+        *(_elements(prefix, rows, tensor) for tensor in problem.tensors),
         f"#define {prefix}_FITS({', '.join(size.lower() for size in fixed)}) ({fits})",
     ]
     lines += ["", "// The configuration."]
@@ -269,11 +270,11 @@ def _literal(value: Choice) -> str:
 
 
 def _geometry_macros(winner: Winner, geometry: Geometry) -> list[str]:
-    prefix, launch, layer = winner.prefix, geometry.launch, winner.layer
-    rows = layer.ROWS
+    prefix, launch, problem = winner.prefix, geometry.launch, winner.problem
+    rows = problem.ROWS
     lines = [
-        f"// Launch: blocks for {rows} {layer.ROWS_NOUN}, threads of a block, dynamic shared bytes. Measured at "
-        f"{rows} = {layer.rows}."
+        f"// Launch: blocks for {rows} {problem.ROWS_NOUN}, threads of a block, dynamic shared bytes. Measured at "
+        f"{rows} = {problem.rows}."
     ]
     if geometry.rules:
         for axis, rule in zip("XYZ", geometry.rules, strict=True):
@@ -281,7 +282,7 @@ def _geometry_macros(winner: Winner, geometry: Geometry) -> list[str]:
             lines.append(f"#define {prefix}_LAUNCH_GRID_{axis}({rows}) {_of(rows, rule.text())}{words}")
     else:
         lines.append(
-            f"// The grid follows {rows} in no simple way: this one is for {rows} = {layer.rows} and no other."
+            f"// The grid follows {rows} in no simple way: this one is for {rows} = {problem.rows} and no other."
         )
         lines.append(f"// ({_one_line(geometry.why)})")
         lines += [

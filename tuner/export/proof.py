@@ -54,11 +54,11 @@ def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
     Args:
         build: Compiles a text as it stands, without a cache.
     """
-    geometry = find_geometry(winner.template, winner.result.configuration, winner.layer)
-    launches = tuple((B, geometry.at(B)) for B in ragged_rows(winner.layer.rows)) if geometry.rules else ()
+    geometry = find_geometry(winner.template, winner.result.configuration, winner.problem)
+    launches = tuple((B, geometry.at(B)) for B in ragged_rows(winner.problem.rows)) if geometry.rules else ()
     rendered = Rendered(
         source=source,
-        launch=geometry.at(winner.layer.rows),
+        launch=geometry.at(winner.problem.rows),
         entry=winner.entry,
         magnitudes=winner.template.magnitudes_of(winner.result.configuration),
     )

@@ -165,7 +165,7 @@ def _unknown(error: AttributeError) -> str:
         word, names = "p", error.obj.names()
         missing = "no such parameter is declared"
     elif type(error.obj).__name__ == "DeviceLimits" or isinstance(error.obj, Problem):
-        word = "limits" if type(error.obj).__name__ == "DeviceLimits" else "layer"
+        word = error.obj.noun if isinstance(error.obj, Problem) else "limits"
         names = [name for name in dir(error.obj) if not name.startswith("_")]
         missing = "there is no such value"
     else:

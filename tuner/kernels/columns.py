@@ -108,7 +108,7 @@ def apply_rule(
 
     Args:
         rows: Shape (n, c): choice indices of the template's first c parameters.
-        limits: The layer, and what the device allows.
+        limits: The problem, and what the device allows.
         last: All other rules have been applied. Before, one that divides by zero waits: they may drop such rows.
 
     Raises:

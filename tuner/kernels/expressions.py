@@ -1,6 +1,6 @@
 """Whole numbers that follow from the batch: the same arithmetic gives a number, or C text for an exported header.
 
-A template's ``launch`` is called with ``BATCH`` as its layer's B. What it computes by ``+``, ``-``, ``*`` and ``//``
+A template's ``launch`` is called with ``BATCH`` as its problem's B. What it computes by ``+``, ``-``, ``*`` and ``//``
 with whole numbers (so by :func:`tuner.kernels.arithmetic.up`) and by ``smaller`` comes back as an :class:`Expression`.
 """
 
@@ -117,7 +117,7 @@ class Expression:
         """Whether a larger batch never gives less."""
         return all(factor > 0 for _, factor in self.terms)
 
-    def most_images(self, blocks: int) -> int:
+    def most_rows(self, blocks: int) -> int:
         """Return the largest batch for which it stays within ``blocks``, and what the text computes within an int."""
         low, high = 0, MOST
         while low < high:

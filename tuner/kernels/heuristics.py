@@ -8,14 +8,14 @@ from typing import Any
 from tuner.kernels.template import CUDA, DeviceLimits, Heuristic
 from tuner.problems.problem import Problem
 
-Registers = Callable[[Any, Problem], Any]  # that a thread may need, by parameters and layer
+Registers = Callable[[Any, Problem], Any]  # that a thread may need, by parameters and problem
 
 
 def block_registers(each: Registers) -> Heuristic:
     """Return: ``MIN_BLOCKS`` blocks of ``BLOCK_X`` threads are resident at once."""
 
-    def fits(p: Any, layer: Problem, limits: DeviceLimits) -> Any:
-        return (each(p, layer) * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers) | (limits.dialect != CUDA)
+    def fits(p: Any, problem: Problem, limits: DeviceLimits) -> Any:
+        return (each(p, problem) * p.BLOCK_X * p.MIN_BLOCKS <= limits.registers) | (limits.dialect != CUDA)
 
     return Heuristic("block registers", fits, "this many blocks do not fit the registers at once")
 
@@ -27,7 +27,7 @@ def register_limit(each: Registers, tile: str) -> Heuristic:
         tile: What the threads keep in registers, for the reason: ``the warp's tile is``.
     """
 
-    def binds(p: Any, layer: Problem, limits: DeviceLimits) -> Any:
-        return (p.MIN_BLOCKS == 1) | (5 * each(p, layer) * p.BLOCK_X * p.MIN_BLOCKS > 2 * limits.registers)
+    def binds(p: Any, problem: Problem, limits: DeviceLimits) -> Any:
+        return (p.MIN_BLOCKS == 1) | (5 * each(p, problem) * p.BLOCK_X * p.MIN_BLOCKS > 2 * limits.registers)
 
     return Heuristic("register limit", binds, f"{tile} too small for a limit of registers to matter")

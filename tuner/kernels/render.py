@@ -51,9 +51,9 @@ def short_header() -> str:
 
 
 def render(
-    template: KernelTemplate, configuration: Configuration, layer: Problem, dialect: Dialect, *, marks: bool = True
+    template: KernelTemplate, configuration: Configuration, problem: Problem, dialect: Dialect, *, marks: bool = True
 ) -> Rendered:
-    """Render one configuration of ``template`` for ``layer``.
+    """Render one configuration of ``template`` for ``problem``.
 
     Args:
         marks: Tell the compiler where the lines of a user's own template were written, for its messages.
@@ -61,9 +61,9 @@ def render(
     Raises:
         Infeasible: The template's launch or sizes fail for it.
     """
-    launch = template.launch_of(configuration, layer)
-    defines = size_defines(layer) + block_defines(launch) + parameter_defines(template, configuration)
-    defines += size_lines(template.sizes_of(configuration, layer), dialect)
+    launch = template.launch_of(configuration, problem)
+    defines = size_defines(problem) + block_defines(launch) + parameter_defines(template, configuration)
+    defines += size_lines(template.sizes_of(configuration, problem), dialect)
     if marks and template.home:
         named = ((f"{dialect}.h", prelude(dialect)), ("parameters", defines))
         parts = [f'#line 1 "{name}"\n{text}' for name, text in named] + [marked(template.source)]
@@ -72,7 +72,7 @@ def render(
     return Rendered(
         source="\n".join(parts),
         launch=launch,
-        entry=layer.ENTRY,
+        entry=problem.ENTRY,
         magnitudes=template.magnitudes_of(configuration),
     )
 

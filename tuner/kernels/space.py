@@ -22,7 +22,7 @@ from tuner.problems.problem import Problem
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateSpace:
-    """The valid configurations of one template for a layer on a device.
+    """The valid configurations of one template for a problem on a device.
 
     Attributes:
         rows: Shape (n, number of parameters): index into each parameter's choices.
@@ -30,7 +30,7 @@ class TemplateSpace:
     """
 
     template: KernelTemplate
-    layer: Problem
+    problem: Problem
     limits: DeviceLimits
     rows: Indices
     dropped: dict[str, int]
@@ -81,7 +81,7 @@ class TemplateSpace:
         return self._encode(self.rows)  # ascending, since rows are enumerated in order
 
 
-def enumerate_template(template: KernelTemplate, layer: Problem, limits: DeviceLimits) -> TemplateSpace:
+def enumerate_template(template: KernelTemplate, problem: Problem, limits: DeviceLimits) -> TemplateSpace:
     """Enumerate the valid configurations of one template, in lexicographic order of its choices.
 
     Raises:
@@ -96,14 +96,14 @@ def enumerate_template(template: KernelTemplate, layer: Problem, limits: DeviceL
         for last in (False, True) if rows.shape[1] == len(template.parameters) else (False,):
             waiting_still: list[Rule] = []
             for rule in waiting:
-                keep = apply_rule(rule, rows, template, (layer, limits), last)
+                keep = apply_rule(rule, rows, template, (problem, limits), last)
                 if keep is None:
                     waiting_still.append(rule)
                     continue
                 dropped[rule.name] = dropped.get(rule.name, 0) + int(len(rows) - np.count_nonzero(keep))
                 rows = rows[keep]
             waiting = waiting_still
-    return TemplateSpace(template=template, layer=layer, limits=limits, rows=rows, dropped=dropped)
+    return TemplateSpace(template=template, problem=problem, limits=limits, rows=rows, dropped=dropped)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class Space:
         left_out: Templates without a valid configuration here, by name, and why.
     """
 
-    layer: Problem
+    problem: Problem
     parts: tuple[TemplateSpace, ...]
     left_out: tuple[tuple[str, str], ...] = ()
 
@@ -159,8 +159,8 @@ class Space:
         return text.hexdigest()
 
 
-def enumerate_space(templates: Sequence[KernelTemplate], layer: Problem, limits: DeviceLimits) -> Space:
-    """Enumerate several templates for one layer on one device.
+def enumerate_space(templates: Sequence[KernelTemplate], problem: Problem, limits: DeviceLimits) -> Space:
+    """Enumerate several templates for one problem on one device.
 
     Raises:
         UsageError: A constraint fails; or two templates have one name.
@@ -173,9 +173,9 @@ def enumerate_space(templates: Sequence[KernelTemplate], layer: Problem, limits:
         if limits.dialect not in template.dialects:
             left_out.append((template.name, f"it is written for {' and '.join(template.dialects)} alone"))
             continue
-        part = enumerate_template(template, layer, limits)
+        part = enumerate_template(template, problem, limits)
         if len(part):
             parts.append(part)
         else:
             left_out.append((template.name, part.emptied_by))
-    return Space(layer=layer, parts=tuple(parts), left_out=tuple(left_out))
+    return Space(problem=problem, parts=tuple(parts), left_out=tuple(left_out))

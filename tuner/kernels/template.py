@@ -1,10 +1,10 @@
 """Kernel templates: one ``NAME.cu`` beside one ``NAME.py`` that declares parameters, constraints and launch geometry.
 
-A template says how a layer is computed; a configuration is one choice for each of its parameters. Constraints and
+A template says how a problem is computed; a configuration is one choice for each of its parameters. Constraints and
 geometry are written once, as plain arithmetic on the parameters' names, and serve single configurations and whole
 columns of them alike::
 
-    Constraint("threads", lambda p, layer, limits: p.BLOCK_X * p.BLOCK_Y <= limits.max_threads,
+    Constraint("threads", lambda p, problem, limits: p.BLOCK_X * p.BLOCK_Y <= limits.max_threads,
                "a block has more threads than the device allows")
 """
 
@@ -69,7 +69,7 @@ class DeviceLimits:
 class Launch:
     """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes.
 
-    For a layer whose batch is a letter, the grid is expressions of it.
+    For a problem whose batch is a letter, the grid is expressions of it.
 
     Raises:
         UsageError: Not three whole numbers each; the message says what was given.
@@ -178,7 +178,7 @@ def _are_shapes(choices: tuple[Choice, ...]) -> bool:
 class Constraint:
     """A rule known before compiling: what breaks it cannot run, or computes something else.
 
-    ``holds(p, layer, limits)`` must work on scalars and on columns.
+    ``holds(p, problem, limits)`` must work on scalars and on columns.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Constraint:
 
     def __post_init__(self) -> None:
         if not callable(self.holds):
-            raise UsageError(f"constraint '{self.name}': no function; write lambda p, layer, limits: ...")
+            raise UsageError(f"constraint '{self.name}': no function; write lambda p, problem, limits: ...")
 
     @property
     def kind(self) -> str:
@@ -198,7 +198,7 @@ class Constraint:
 class Heuristic:
     """A matter of taste, told apart from what is valid: what it does not keep would run, and is not worth a trial.
 
-    ``keeps(p, layer, limits)`` must work on scalars and on columns; ``--no-heuristics`` searches the others too.
+    ``keeps(p, problem, limits)`` must work on scalars and on columns; ``--no-heuristics`` searches the others too.
     """
 
     name: str
@@ -207,7 +207,7 @@ class Heuristic:
 
     def __post_init__(self) -> None:
         if not callable(self.keeps):
-            raise UsageError(f"heuristic '{self.name}': no function; write lambda p, layer, limits: ...")
+            raise UsageError(f"heuristic '{self.name}': no function; write lambda p, problem, limits: ...")
 
     @property
     def holds(self) -> Predicate:
@@ -268,12 +268,12 @@ class KernelTemplate:
 
     Args:
         source: The text of the .cu file; its entry point has the name that the problem says: ``conv_forward``.
-        launch: ``launch(p, layer) -> Launch`` for one configuration.
+        launch: ``launch(p, problem) -> Launch`` for one configuration.
         heuristics: What is left out of a space though it would run, and why.
-        sizes: ``sizes(p, layer)``: numbers that follow from a configuration, by the names the kernel has them under; a
-            class of :class:`tuner.kernels.sizes.Sizes`, or a function that returns a dictionary.
+        sizes: ``sizes(p, problem)``: numbers that follow from a configuration, by the names the kernel has them under;
+            a class of :class:`tuner.kernels.sizes.Sizes`, or a function that returns a dictionary.
         dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
-        figures: ``figures(p, layer)``: by name, positive sizes (or columns of them) that follow from a configuration
+        figures: ``figures(p, problem)``: by name, positive sizes (or columns of them) that follow from a configuration
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
         home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
         wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
@@ -328,7 +328,7 @@ class KernelTemplate:
             raise UsageError(f"template {self.name}: source is {shortened(self.source)}; write read_source(__file__)")
         for field in ("launch", "figures", "sizes"):
             if not callable(given := getattr(self, field)) and (field == "launch" or given is not None):
-                raise UsageError(f"template {self.name}: {field} is no function; write lambda p, layer: ...")
+                raise UsageError(f"template {self.name}: {field} is no function; write lambda p, problem: ...")
         if not isinstance(self.dialects, tuple) or not self.dialects or set(self.dialects) - {CUDA, OPENCL}:
             raise UsageError(
                 f"template {self.name}: dialects={shortened(self.dialects)}; write (CUDA,) or (CUDA, OPENCL)"
@@ -376,29 +376,29 @@ class KernelTemplate:
         """Return the template whose space is everything that would run."""
         return replace(self, heuristics=())
 
-    def violated(self, configuration: Configuration, layer: Problem, limits: DeviceLimits) -> Rule | None:
+    def violated(self, configuration: Configuration, problem: Problem, limits: DeviceLimits) -> Rule | None:
         """Return the first constraint that does not hold, else the first such heuristic; None for a point of the space.
 
         Raises:
             UsageError: One of them fails.
         """
         values = self.values_of(configuration)
-        return next((rule for rule in self.rules if not self.holds(rule, values, layer, limits)), None)
+        return next((rule for rule in self.rules if not self.holds(rule, values, problem, limits)), None)
 
-    def holds(self, rule: Rule, values: Values, layer: Problem, limits: DeviceLimits) -> Any:
+    def holds(self, rule: Rule, values: Values, problem: Problem, limits: DeviceLimits) -> Any:
         """Return what a rule says of scalars or of columns.
 
         Raises:
             UsageError: It fails; names the rule, what it does not find, and the template's line.
         """
         try:
-            return called(self.home, rule.holds, values, layer, limits)
+            return called(self.home, rule.holds, values, problem, limits)
         except Broken as error:
             raise UsageError(
                 f"template {self.name}: {error.where}: {rule.kind} '{rule.name}' fails: {error.why}"
             ) from None
 
-    def sizes_of(self, configuration: Configuration, layer: Problem) -> dict[str, tuple[int, str]]:
+    def sizes_of(self, configuration: Configuration, problem: Problem) -> dict[str, tuple[int, str]]:
         """Return the sizes that a configuration's kernel is told, in order: each a number and a comment.
 
         Raises:
@@ -407,18 +407,18 @@ class KernelTemplate:
         if self.sizes is None:
             return {}
         try:
-            return called(self.home, told, self.sizes, self.values_of(configuration), layer)
+            return called(self.home, told, self.sizes, self.values_of(configuration), problem)
         except Broken as error:
             raise Infeasible(f"{error.where or line_of(self.sizes)}: sizes fails: {error.why}") from None
 
-    def launch_of(self, configuration: Configuration, layer: Problem) -> Launch:
+    def launch_of(self, configuration: Configuration, problem: Problem) -> Launch:
         """Return the geometry of a configuration.
 
         Raises:
             Infeasible: The template's ``launch`` fails for it, or gives none; names the template's line.
         """
         try:
-            launch = called(self.home, self.launch, self.values_of(configuration), layer)
+            launch = called(self.home, self.launch, self.values_of(configuration), problem)
         except Broken as error:
             raise Infeasible(f"{error.where}: launch fails: {error.why}") from None
         if not isinstance(launch, Launch):

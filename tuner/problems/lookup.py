@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tuner.errors import UsageError
-from tuner.problems.conv.layers import find_layer, says_batch
+from tuner.problems.conv.layers import DEFAULT_NETWORK, LAYERS, find_layer, full_name, is_layer, says_batch
 from tuner.problems.problem import Problem
-from tuner.problems.registry import kind_of, problem_of
+from tuner.problems.registry import KINDS, kind_of, problem_of
 
 
 def find_problem(text: str, rows: int | None = None) -> Problem:
@@ -30,6 +30,32 @@ def says_rows(text: str) -> bool:
     if not colon:
         return says_batch(text)
     return kind_of(kind.strip().lower()).ROWS in _numbers(text, sizes)
+
+
+def is_problem(text: str) -> bool:
+    """Whether :func:`find_problem` takes this for a problem, and not a store for one of its studies."""
+    return is_layer(text)
+
+
+def is_named(name: str, text: str) -> bool:
+    """Whether a text is the name of a problem, whole or brief, in either case."""
+    return name.casefold() in (text.casefold(), full_name(text))
+
+
+def short_name(name: str) -> str:
+    """Return the briefest name of a problem: ``sp18/conv2`` is ``conv2``."""
+    return name.removeprefix(f"{DEFAULT_NETWORK}/")
+
+
+def known_names() -> list[str]:
+    """Return the names that need no sizes, the brief ones first."""
+    return [*(short_name(name) for name in LAYERS if name.startswith(DEFAULT_NETWORK)), *LAYERS]
+
+
+def described_problem(name: str, text: str) -> Problem | None:
+    """Return the problem that :meth:`Problem.describe` wrote down, or None for another text."""
+    found = (kind_of(kind).described(name, text) for kind in KINDS)
+    return next((each for each in found if each), None)
 
 
 def _of_kind(kind: str, sizes: str) -> Problem:

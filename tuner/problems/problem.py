@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from tuner.problems.stock import DeviceArrays, Stock
+    from tuner.problems.whole import Agreement, Outputs
 
 FLOAT_BYTES = 4
 INT_MAX = 2**31 - 1
@@ -151,6 +152,24 @@ class Problem(ABC):
     @abstractmethod
     def default_rows(self, device: str) -> int:
         """Return how many rows a study on ``device`` has, if nobody says."""
+
+    @classmethod
+    def described(cls, name: str, text: str) -> Self | None:
+        """Return the problem that :meth:`describe` wrote down, or None for another text."""
+        sizes = dict(part.partition("=")[::2] for part in text.split(" "))
+        if tuple(sizes) != cls.SIZES or not all(number.isdecimal() for number in sizes.values()):
+            return None
+        numbers: dict[str, Any] = {size: int(number) for size, number in sizes.items()}
+        return cls(name=name, **numbers)  # type: ignore[call-arg]
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether it is a part of something that can be judged with a kernel's output, as a layer is of a network."""
+        return False
+
+    def agreement(self, outputs: Outputs, data: Path | None) -> Agreement:
+        """Return what the whole makes of a configuration's output and of the reference's; asked where there is one."""
+        raise NotImplementedError
 
     @property
     def title(self) -> str:

@@ -20,11 +20,11 @@ LIMIT_SECONDS = 600.0
 
 
 def describe(spec: BenchSpec, rendered: Rendered) -> str:
-    """Return the text of the file: device, layer, precision, source and launch."""
+    """Return the text of the file: device, problem, precision, source and launch."""
     return json.dumps(
         {
             "device": spec.device,
-            "problem": [spec.layer.kind, spec.layer.name, spec.layer.sizes],
+            "problem": [spec.problem.kind, spec.problem.name, spec.problem.sizes],
             "precision": spec.precision,
             "data": None if spec.data is None else str(spec.data.absolute()),
             "source": rendered.source,
@@ -44,7 +44,7 @@ def run(path: Path) -> None:
     given = json.loads(path.read_text(encoding="utf-8"))
     data = given["data"] and Path(given["data"])
     problem = problem_of(*given["problem"])
-    spec = BenchSpec(device=given["device"], layer=problem, precision=given["precision"], data=data)
+    spec = BenchSpec(device=given["device"], problem=problem, precision=given["precision"], data=data)
     launch = _launch(given["launch"])
     device = open_device(spec.device)
     bench = Bench(device, problem)

@@ -11,23 +11,26 @@ import numpy as np
 
 from tuner.kernels.loading import every_template
 from tuner.kernels.template import KernelTemplate
-from tuner.problems.conv.layers import ConvLayer, described_layer
+from tuner.problems.lookup import described_problem
+from tuner.problems.problem import Problem
 from tuner.search.arrays import Floats, Rows
 from tuner.search.candidates import ABSENT, Axis, Candidates, Choice
 from tuner.search.derived_features import Figures, logarithms
 
-LAYER = "# layer: "
+COMMENT = "# layer: "  # whatever the kind
 
 
-def layer_of(text: str) -> ConvLayer | None:
-    """Return the layer that a recording's comments name, or None."""
+def problem_of_text(text: str) -> Problem | None:
+    """Return the problem that a recording's comments name, or None."""
     comments = takewhile(lambda line: line.startswith("#"), text.splitlines())
-    name, _, sizes = next((line for line in comments if line.startswith(LAYER)), "").removeprefix(LAYER).partition(": ")
-    return described_layer(name, sizes)
+    name, _, sizes = (
+        next((line for line in comments if line.startswith(COMMENT)), "").removeprefix(COMMENT).partition(": ")
+    )
+    return described_problem(name, sizes)
 
 
-def with_origins(recorded: Candidates, layer: ConvLayer | None) -> Candidates:
-    """Return recorded candidates with what those built-in templates say that they are of, figures if there is a layer.
+def with_origins(recorded: Candidates, problem: Problem | None) -> Candidates:
+    """Return recorded candidates with what those built-in templates say that they are of, and figures for a problem.
 
     A parameter that the recording lacks takes its first choice: the template did not have it yet. One that the template
     has no longer must have a single choice. A template of the same name with other parameters or choices is none of
@@ -40,7 +43,7 @@ def with_origins(recorded: Candidates, layer: ConvLayer | None) -> Candidates:
         figures.append({})
         if template is not None and rows is not None:
             firsts[name] = dict(template.first_choices)
-            figures[-1] = logarithms(template, layer, rows) if layer else {}
+            figures[-1] = logarithms(template, problem, rows) if problem else {}
     return replace(recorded, firsts=firsts, figures=Figures.joined(recorded.groups, figures))
 
 

@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.kernels.renames import current_choices, current_columns
-from tuner.problems.conv.layers import ConvLayer
+from tuner.problems.problem import Problem
 from tuner.recordings.importers import Record, Value, from_json
-from tuner.recordings.provenance import layer_of, with_origins
+from tuner.recordings.provenance import problem_of_text, with_origins
 from tuner.search.arrays import Floats, Rows
 from tuner.search.candidates import ABSENT, Axis, Candidates
 
@@ -92,7 +92,7 @@ def load_recorded(path: Path) -> Recorded:
     stem = path.name.removesuffix(".gz")
     records = _from_csv(text) if stem.endswith(".csv") else from_json(text, path)
     try:
-        return _assemble(stem.rsplit(".", 1)[0], list(records), layer_of(text))
+        return _assemble(stem.rsplit(".", 1)[0], list(records), problem_of_text(text))
     except UsageError as error:
         raise UsageError(f"recorded space {path}: {error}") from None
 
@@ -157,7 +157,7 @@ def _value(text: str) -> Value:
     return text
 
 
-def _assemble(name: str, records: list[Record], layer: ConvLayer | None) -> Recorded:
+def _assemble(name: str, records: list[Record], problem: Problem | None) -> Recorded:
     if not records:
         raise UsageError("no configurations; give a recording of at least one")
     names = [parameter for parameter, _ in records[0].values]
@@ -178,7 +178,7 @@ def _assemble(name: str, records: list[Record], layer: ConvLayer | None) -> Reco
     seconds = np.array([np.nan if record.milliseconds is None else record.milliseconds / 1e3 for record in records])
     return Recorded(
         name=name,
-        candidates=_candidates(names, [[value for _, value in record.values] for record in records], layer),
+        candidates=_candidates(names, [[value for _, value in record.values] for record in records], problem),
         seconds=seconds,
         measured=seconds,
         noise=np.array([record.noise for record in records]),
@@ -187,7 +187,7 @@ def _assemble(name: str, records: list[Record], layer: ConvLayer | None) -> Reco
     )
 
 
-def _candidates(names: list[str], rows: list[list[Value | None]], layer: ConvLayer | None) -> Candidates:
+def _candidates(names: list[str], rows: list[list[Value | None]], problem: Problem | None) -> Candidates:
     """Lay out the parameters' columns; one named ``template`` tells the templates apart."""
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
     templates = [str(value) for value in columns.pop(TEMPLATE, ("recorded",) * len(rows))]
@@ -203,7 +203,7 @@ def _candidates(names: list[str], rows: list[list[Value | None]], layer: ConvLay
                 choices[row, column] = position[str(value) if words else value]
     groups = np.array([known.index(name) for name in templates], dtype=np.uint8)
     found = Candidates(axes=axes, choices=choices, groups=groups, names=tuple(known))
-    return with_origins(found, layer) if TEMPLATE in names else found
+    return with_origins(found, problem) if TEMPLATE in names else found
 
 
 def _choices(values: tuple[Value | None, ...]) -> tuple[Value, ...]:

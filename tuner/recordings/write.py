@@ -53,7 +53,7 @@ def _comments(handle: StudyHandle, only: Restriction, count: int) -> Iterator[st
     key, machine = handle.key, handle.environment
     facts = {
         "study": handle.name,
-        "layer": f"{key.layer}: {handle.layer.describe()}",
+        "layer": f"{key.problem}: {handle.problem.describe()}",
         "precision": key.precision,
         "only": str(only),
         "configurations": str(count),

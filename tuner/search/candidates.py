@@ -84,7 +84,9 @@ class Candidates:
             groups=groups,
             names=tuple(template.name for template in templates),
             firsts={template.name: template.first_choices for template in templates},
-            figures=Figures.joined(groups, [logarithms(part.template, space.layer, part.rows) for part in space.parts]),
+            figures=Figures.joined(
+                groups, [logarithms(part.template, space.problem, part.rows) for part in space.parts]
+            ),
         )
 
     def __len__(self) -> int:

@@ -65,7 +65,7 @@ class Figures:
         return [Feature(column + figure, distances, "volume") for figure in range(self.levels.shape[1])]
 
 
-def logarithms(template: KernelTemplate, layer: Problem, rows: Rows) -> dict[str, Floats]:
+def logarithms(template: KernelTemplate, problem: Problem, rows: Rows) -> dict[str, Floats]:
     """Return the logarithm (base 2) of each figure that a template has, shape (n,) each; NaN where it has none.
 
     Args:
@@ -75,13 +75,13 @@ def logarithms(template: KernelTemplate, layer: Problem, rows: Rows) -> dict[str
         UsageError: The template's figures fail, or one is a positive number for no configuration.
     """
     starts = range(0, len(rows), CHUNK) if template.figures else ()
-    parts = [_some(template, layer, rows[start : start + CHUNK]) for start in starts]
+    parts = [_some(template, problem, rows[start : start + CHUNK]) for start in starts]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def without_figure(template: KernelTemplate, layer: Problem, rows: Rows) -> list[str]:
+def without_figure(template: KernelTemplate, problem: Problem, rows: Rows) -> list[str]:
     """Return a line for each figure that some configurations lack: searched all the same, it tells nothing of them."""
-    lacking = {name: np.count_nonzero(np.isnan(each)) for name, each in logarithms(template, layer, rows).items()}
+    lacking = {name: np.count_nonzero(np.isnan(each)) for name, each in logarithms(template, problem, rows).items()}
     return [
         f"template {template.name}: figure '{name}' is no positive number for {count:,} of {len(rows):,} "
         "configurations; for those the search does without it"
@@ -90,18 +90,18 @@ def without_figure(template: KernelTemplate, layer: Problem, rows: Rows) -> list
     ]
 
 
-def _some(template: KernelTemplate, layer: Problem, rows: Rows) -> dict[str, Floats]:
+def _some(template: KernelTemplate, problem: Problem, rows: Rows) -> dict[str, Floats]:
     assert template.figures is not None
     columns = gathered_once(rows, template.parameters)
     with np.errstate(divide="ignore", invalid="ignore"):
         try:
-            figures = called(template.home, template.figures, columns, layer)
+            figures = called(template.home, template.figures, columns, problem)
         except Broken as error:
             raise UsageError(f"template {template.name}: its figures fail; {error}") from None
         if not isinstance(figures, Mapping):
             raise UsageError(
                 f"template {template.name}: {line_of(template.figures)}: its figures are {shortened(figures)}; "
-                'return a dictionary such as {"waste": p.THREADS / layer.y_size}'
+                'return a dictionary such as {"waste": p.THREADS / problem.output.size}'
             )
         return {name: _logarithm(template, name, each, len(rows)) for name, each in figures.items()}
 

@@ -14,7 +14,7 @@ from tuner.results import Environment, StudyKey
 from tuner.storage import optuna_tables
 from tuner.storage.commands import command, storage_option
 from tuner.storage.location import Location
-from tuner.storage.mapping import layer_of
+from tuner.storage.mapping import problem_of_key
 from tuner.storage.note_parts import with_kept
 from tuner.storage.winner import Champion
 
@@ -47,7 +47,7 @@ def rewrite_note(connection: Connection, optuna_id: int, text: str) -> None:
 def write_facts(connection: Connection, optuna_id: int, key: StudyKey, environment: Environment) -> None:
     """Set the study's user attributes: what is computed, and where the newest results come from."""
     facts = {
-        "layer": f"{key.layer}: {layer_of(key).describe()}",
+        "layer": f"{key.problem}: {problem_of_key(key).describe()}",
         "precision": key.precision,
         "device": f"{environment.device}: {environment.model}",
         "driver": environment.driver,
@@ -77,14 +77,14 @@ def _read(connection: Connection, optuna_id: int) -> str:
 def resume_command(key: StudyKey, device: str) -> str:
     """Return the command line that goes on with this study on ``device``."""
     whole = "" if key.heuristics else " --no-heuristics"
-    return run_command(layer_of(key), device, key.precision, key.sources) + whole
+    return run_command(problem_of_key(key), device, key.precision, key.sources) + whole
 
 
-def run_command(layer: Problem, device: str, precision: str, sources: Sequence[tuple[str, str]] = ()) -> str:
+def run_command(problem: Problem, device: str, precision: str, sources: Sequence[tuple[str, str]] = ()) -> str:
     """Return the command line that makes a study of a problem or goes on with it."""
     wanted = "" if precision == "fp32" else f" --precision {precision}"
     chosen = "".join(f" --template {shlex.quote(path or name)}" for name, path in sources)
-    what, rows = layer.words()
+    what, rows = problem.words()
     return f"tune run {what} --device {device}{rows and f' {rows}'}{wanted}{chosen}"
 
 
@@ -96,17 +96,18 @@ def explain(
     Args:
         where: The store, for the commands.
     """
+    problem = problem_of_key(key)
     done = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "none yet"
     return "\n".join(
         (
-            f"# {key.layer} on {environment.model}",
+            f"# {key.problem} on {environment.model}",
             "",
-            f"The fastest correct configuration of a {key.kind} kernel: {layer_of(key).describe()}, {key.precision}.",
+            f"The fastest correct configuration of a {key.kind} kernel: {problem.describe()}, {key.precision}.",
             "",
             f"- **Winner:** {_best(key, best)}",
             f"- **Trials:** {done}",
             f"- **Value:** median milliseconds of one launch over all {key.shape[0]:,} "
-            f"{layer_of(key).ROWS_NOUN}, by device events",
+            f"{problem.ROWS_NOUN}, by device events",
             "- **States:** Complete is correct and fully measured; Pruned is correct and clearly slower, so sampling "
             "stopped early, or reads as fast as the winner and is not, as the attribute `apart` says; Failed says why "
             "in the attribute `outcome`",
@@ -129,7 +130,7 @@ def _best(key: StudyKey, best: Champion | None) -> str:
     if best is None or best.result.measurement is None:
         return "none yet"
     low, high = best.result.measurement.interval
-    gflops = layer_of(key).flop / best.result.seconds / 1e9
+    gflops = problem_of_key(key).flop / best.result.seconds / 1e9
     proof = "confirmed" if best.result.may_win else "not verified yet"
     return (
         f"{'' if best.result.may_win else 'none yet; the fastest so far is '}trial {best.trial}: "

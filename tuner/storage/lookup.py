@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tuner.errors import UsageError
-from tuner.problems.conv.layers import DEFAULT_NETWORK, full_name
-from tuner.problems.lookup import find_problem, says_rows
+from tuner.problems.lookup import find_problem, is_named, says_rows
+from tuner.problems.lookup import short_name as short_problem
 from tuner.storage.mapping import shape_of
 from tuner.storage.schema import StudyRow
 from tuner.suggestions import alternatives, listed
@@ -33,11 +33,12 @@ def pick_study(
     *,
     sole: bool = False,
 ) -> Picked:
-    """Pick by exact name, Optuna's id, layer, or some words or the start of one name, in either case.
+    """Pick by exact name, Optuna's id, problem, or some words or the start of one name, in either case.
 
-    A layer is named as in ``tune run``, or as a study of it begins: ``conv2``, ``C=8,H=9,M=3,K=3``, ``C8H9W9M3K3``,
-    ``mine@conv2`` for a study of a user's own template, ``mine`` while that has one layer. Of a layer's studies, and of
-    those that differ in what was edited meanwhile, the newest with a verified winner is meant, else the newest.
+    A problem is named as in ``tune run``, or as a study of it begins: ``conv2``, ``C=8,H=9,M=3,K=3``, ``C8H9W9M3K3``,
+    ``mine@conv2`` for a study of a user's own template, ``mine`` while that has one problem. Of a problem's
+    studies, and of those that differ in what was edited meanwhile, the newest with a verified winner is meant, else the
+    newest.
 
     Args:
         rows: In order of creation.
@@ -55,16 +56,16 @@ def pick_study(
     ):
         if found:
             return Picked(row=found[-1])
-    of_layer = [row for row in rows if _is_of(row, text)]
-    meant = of_layer or [row for row in rows if _is_meant(text, row)]
+    of_problem = [row for row in rows if _is_of(row, text)]
+    meant = of_problem or [row for row in rows if _is_meant(text, row)]
     if len(meant) == 1:
         return Picked(row=meant[0])
-    if meant and not sole and (of_layer or _are_kin(meant, text)):
+    if meant and not sole and (of_problem or _are_kin(meant, text)):
         return _newest(text, meant, winners())
     if meant:
         raise UsageError(f"study '{text}' could be {listed(_names(meant))}; give more of its name")
-    layers = dict.fromkeys(name for row in rows for name in (row.problem, row.problem.rpartition("/")[2]))
-    raise UsageError(f"study '{text}' is not in {where}; {alternatives(text, _names(rows), list(layers))}")
+    problems = dict.fromkeys(name for row in rows for name in (row.problem, row.problem.rpartition("/")[2]))
+    raise UsageError(f"study '{text}' is not in {where}; {alternatives(text, _names(rows), list(problems))}")
 
 
 def _newest(text: str, meant: Sequence[StudyRow], winners: Collection[int]) -> Picked:
@@ -75,28 +76,28 @@ def _newest(text: str, meant: Sequence[StudyRow], winners: Collection[int]) -> P
 
 
 def _are_kin(rows: Sequence[StudyRow], text: str) -> bool:
-    """Whether studies are of one layer and of the user's template that ``text`` names, or differ by digest alone."""
+    """Whether studies are of one problem and of the user's template that ``text`` names, or differ by digest alone."""
     own = text.casefold().rstrip("@")
     if all(row.name.casefold().startswith(f"{own}@") for row in rows) and len({row.problem for row in rows}) == 1:
         return True
     return len({_AS_MADE.sub("", row.name) for row in rows}) == 1
 
 
-def short_name(name: str, layers: Iterable[tuple[str, str]]) -> str:
+def short_name(name: str, problems: Iterable[tuple[str, str]]) -> str:
     """Return the briefest text that :func:`pick_study` takes for one study.
 
     Args:
-        layers: Name and layer of every study of the store, this one's included.
+        problems: Name and problem of every study of the store, this one's included.
     """
-    everywhere = list(layers)
-    layer = dict(everywhere)[name]
-    if [each for _, each in everywhere].count(layer) == 1 and name.startswith(layer):
-        return layer.removeprefix(f"{DEFAULT_NETWORK}/")
+    everywhere = list(problems)
+    problem = dict(everywhere)[name]
+    if [each for _, each in everywhere].count(problem) == 1 and name.startswith(problem):
+        return short_problem(problem)
     if not _AS_MADE.search(name):
         return name
     words = name.split(" ")
     for word in (words[0], words[-1]):
-        if word != layer and [other for other, _ in everywhere if word in other.split(" ")] == [name]:
+        if word != problem and [other for other, _ in everywhere if word in other.split(" ")] == [name]:
             return word
     return name
 
@@ -109,20 +110,22 @@ def _is_meant(text: str, row: StudyRow) -> bool:
 
 
 def _is_word(given: str, words: Sequence[str], row: StudyRow) -> bool:
-    layer = row.problem.casefold().rpartition("/")[2]
+    problem = row.problem.casefold().rpartition("/")[2]
     return (
-        given in (*words, layer) or _is_of(row, given) or (len(given) >= _LEAST_DIGEST and row.digest.startswith(given))
+        given in (*words, problem)
+        or _is_of(row, given)
+        or (len(given) >= _LEAST_DIGEST and row.digest.startswith(given))
     )
 
 
 def _is_of(row: StudyRow, text: str) -> bool:
-    """Whether a text names the row's layer, its batch if it says one, and a user's own template before an @."""
+    """Whether a text names the row's problem, its batch if it says one, and a user's own template before an @."""
     if "@" in text:
         own, _, text = text.partition("@")
         if not row.name.startswith(f"{own}@"):
             return False
     if "=" not in text:
-        return row.problem.casefold() in (text.casefold(), full_name(text))
+        return is_named(row.problem, text)
     problem = find_problem(text)
     return row.problem == problem.name and (not says_rows(text) or shape_of(row)[0] == problem.rows)
 

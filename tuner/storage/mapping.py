@@ -156,7 +156,7 @@ def environment_of(row: EnvironmentRow) -> Environment:
 
 def study_row(key: StudyKey, choices: Choices) -> StudyRow:
     return StudyRow(
-        name=key.name, digest=key.digest, kind=key.kind, problem=key.layer, sizes=sizes_text(key),
+        name=key.name, digest=key.digest, kind=key.kind, problem=key.problem, sizes=sizes_text(key),
         device_kind=key.device_kind, device_model=key.device_model, precision=key.precision, protocol=key.protocol,
         space_digest=key.space_digest, templates=json.dumps(key.templates), distributions=json.dumps(choices),
         sources=sources_text(key), heuristics=key.heuristics, created=time.time(),
@@ -170,7 +170,7 @@ def sources_text(key: StudyKey) -> str | None:
 def key_of(row: StudyRow) -> StudyKey:
     return StudyKey(
         kind=row.kind,
-        layer=row.problem,
+        problem=row.problem,
         shape=shape_of(row),
         device_kind=row.device_kind,
         device_model=row.device_model,
@@ -192,8 +192,8 @@ def shape_of(row: StudyRow) -> tuple[int, ...]:
     return tuple(json.loads(row.sizes).values())
 
 
-def layer_of(key: StudyKey) -> Problem:
-    return problem_of(key.kind, key.layer, dict(zip(kind_of(key.kind).SIZES, key.shape, strict=True)))
+def problem_of_key(key: StudyKey) -> Problem:
+    return problem_of(key.kind, key.problem, dict(zip(kind_of(key.kind).SIZES, key.shape, strict=True)))
 
 
 def choices_of_templates(templates: tuple[KernelTemplate, ...]) -> Choices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 END = "[//]: # (each run writes what stands above anew; what you write below stays)"  # Markdown does not show it
-_SENTENCE = "The fastest correct configuration of a convolution kernel: "
+_SENTENCE = re.compile(r"The fastest correct configuration of a \w+ kernel: ")
 _OLD_END = re.compile(r"^- \*\*Export the winner:\*\*.*\n?", re.MULTILINE)
 _OLD_EXPLANATION = re.compile(r"\s*## What matters, by .*?```text\n.*?```\n?", re.DOTALL)
 
@@ -19,8 +19,8 @@ def with_kept(ours: str, before: str) -> str:
 def _theirs(note: str) -> tuple[str, str]:
     """Return what stands above and below the tuner's part; all of a note without one is below."""
     head, found, below = note.partition(END)
-    at = head.find(_SENTENCE)
-    start = head.rfind("# ", 0, at) if at >= 0 else -1
+    sentence = _SENTENCE.search(head)
+    start = head.rfind("# ", 0, sentence.start()) if sentence else -1
     if start < 0:
         return "", f"{head}{below}".lstrip("\n") if found else note
     if found:

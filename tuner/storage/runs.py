@@ -31,7 +31,7 @@ class Running:
     prepares: bool
 
     def __str__(self) -> str:
-        what = "prepares a run of its layer" if self.prepares else "is measuring it"
+        what = "prepares a run of its problem" if self.prepares else "is measuring it"
         return f"process {self.process.pid} on {self.process.host} {what}"
 
 
@@ -41,8 +41,8 @@ class Announcement:
     A store that is not there yet is not made: nobody can delete from it.
     """
 
-    def __init__(self, storage: str, layer: Problem, precision: str) -> None:
-        self._storage, self._layer, self._precision = storage, layer, precision
+    def __init__(self, storage: str, problem: Problem, precision: str) -> None:
+        self._storage, self._problem, self._precision = storage, problem, precision
         self._id: int | None = None
 
     def __enter__(self) -> Self:
@@ -76,8 +76,8 @@ class Announcement:
         process = this_process()
         row = {
             "study_id": study_id,
-            "problem": self._layer.name,
-            "sizes": json.dumps(self._layer.sizes),
+            "problem": self._problem.name,
+            "sizes": json.dumps(self._problem.sizes),
             "precision": self._precision,
             "host": process.host,
             "boot": process.boot,
@@ -89,12 +89,12 @@ class Announcement:
 
 
 def running_on(handle: StudyHandle) -> Running | None:
-    """Return a living run that is on a study or, not knowing its study yet, on the same layer, batch and precision."""
+    """Return a living run that is on a study or, not knowing its study yet, on the same problem and precision."""
     key = handle.key
     claimed = next((claim.process for claim in handle.claims() if claim.alive), None)
     if claimed:
         return Running(claimed, prepares=False)
-    like = (_RUNS.c.problem == key.layer, _RUNS.c.sizes == sizes_text(key), _RUNS.c.precision == key.precision)
+    like = (_RUNS.c.problem == key.problem, _RUNS.c.sizes == sizes_text(key), _RUNS.c.precision == key.precision)
     wanted = (_RUNS.c.study_id == handle.id) | (_RUNS.c.study_id.is_(None) & like[0] & like[1] & like[2])
     with handle.database.reading() as session:
         rows = session.execute(select(_RUNS).where(wanted).order_by(_RUNS.c.study_id.is_(None))).all()

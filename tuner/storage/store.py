@@ -121,9 +121,9 @@ class Store:
     def find_study(
         self, text: str, *, sole: bool = False, fits: Callable[[StudyKey], bool] = lambda _: True
     ) -> StudyHandle:
-        """Find a study by its exact name, Optuna's id, its layer or template, or an unambiguous start of its name.
+        """Find a study by its exact name, Optuna's id, its problem or template, or an unambiguous start of its name.
 
-        Of several of a layer the newest with a verified winner is meant, else the newest; ``chosen`` of it says so.
+        Of several of a problem the newest with a verified winner is meant, else the newest; ``chosen`` of it says so.
 
         Args:
             sole: Refuse a name that means several, as where the study is to be deleted.

@@ -25,7 +25,7 @@ from tuner.storage.mapping import (
     configuration_of,
     environment_of,
     keys_of,
-    layer_of,
+    problem_of_key,
     result_of,
     select_results,
 )
@@ -66,12 +66,12 @@ class StudyHandle:
     chosen: str = field(default="", compare=False)
 
     @property
-    def layer(self) -> Problem:
-        return layer_of(self.key)
+    def problem(self) -> Problem:
+        return problem_of_key(self.key)
 
     @cached_property
     def recorder(self) -> Recorder:
-        trials = TrialWriter(self.optuna_id, self.choices, self.layer)
+        trials = TrialWriter(self.optuna_id, self.choices, self.problem)
         return Recorder(self.id, self.environment_id, self.environment, trials)
 
     def claim(

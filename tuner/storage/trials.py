@@ -46,7 +46,7 @@ class TrialWriter:
 
     optuna_id: int
     choices: Choices
-    layer: Problem
+    problem: Problem
 
     def insert(self, connection: Connection, result: Result, environment: Environment) -> tuple[int, int]:
         """Add a trial under the next number; the caller holds the write lock. Return (trial id, number)."""
@@ -66,7 +66,7 @@ class TrialWriter:
 
     def _insert_children(self, connection: Connection, trial_id: int, result: Result, environment: Environment) -> None:
         connection.execute(_ADD_PARAMETERS, self._parameters(trial_id, result.configuration))
-        attributes = attributes_of(result, environment, self.layer)
+        attributes = attributes_of(result, environment, self.problem)
         connection.execute(
             _ADD_ATTRIBUTES,
             [{"trial_id": trial_id, "key": key, "value_json": json.dumps(value)} for key, value in attributes.items()],
@@ -109,7 +109,7 @@ def _utc(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)  # Optuna keeps UTC without saying so
 
 
-def attributes_of(result: Result, environment: Environment, layer: Problem) -> dict[str, Attribute]:
+def attributes_of(result: Result, environment: Environment, problem: Problem) -> dict[str, Attribute]:
     """Return what the dashboard shows beside a trial's value; a thing that is not known is left out."""
     known: dict[str, Attribute | None] = {
         "template": result.configuration.template,
@@ -130,18 +130,18 @@ def attributes_of(result: Result, environment: Environment, layer: Problem) -> d
         "settled": bool(result.settled) or None,
         "search_ms": None if result.searched is None else 1e3 * result.searched,
         "remark" if result.ok else "error": (result.text.strip().splitlines() or [""])[0][:500] or None,
-        **_speed(result, environment, layer),
+        **_speed(result, environment, problem),
     }
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _speed(result: Result, environment: Environment, layer: Problem) -> dict[str, Attribute | None]:
+def _speed(result: Result, environment: Environment, problem: Problem) -> dict[str, Attribute | None]:
     if not result.ok or result.measurement is None:
         return {}
     low, high = result.measurement.interval
-    bound = roof(layer, environment, operands_of(result.configuration))
+    bound = roof(problem, environment, operands_of(result.configuration))
     return {
-        "gflops": round(layer.flop / result.seconds / 1e9, 3),
+        "gflops": round(problem.flop / result.seconds / 1e9, 3),
         "percent_of_floor": round(100 * bound.share(result.seconds), 2) if bound else None,
         "wall": bound.wall if bound else None,
         "samples": len(result.measurement.samples),

@@ -16,21 +16,21 @@ from tuner.results import StudyKey
 
 
 def fingerprint(template: KernelTemplate, configuration: Configuration, spec: BenchSpec, facts: BenchFacts) -> str:
-    """Hash source with its prelude, values, geometry, compiler, device, driver, layer, data, precision and protocol.
+    """Hash source with its prelude, values, geometry, compiler, device, driver, problem, data, precision and protocol.
 
     Values are hashed by name, so that adding or reordering a parameter's choices leaves the other results valid.
     """
     return _hash(
         [template.source, sorted(configuration.values)],
-        _geometry(template, configuration, spec.layer),
+        _geometry(template, configuration, spec.problem),
         _surroundings(spec, facts),
     )
 
 
-def _geometry(template: KernelTemplate, configuration: Configuration, layer: Problem) -> list[object]:
+def _geometry(template: KernelTemplate, configuration: Configuration, problem: Problem) -> list[object]:
     try:
-        launch = template.launch_of(configuration, layer)
-        sizes = {name: number for name, (number, _) in template.sizes_of(configuration, layer).items()}
+        launch = template.launch_of(configuration, problem)
+        sizes = {name: number for name, (number, _) in template.sizes_of(configuration, problem).items()}
     except Infeasible as error:
         return [str(error)]
     return [launch.grid, launch.block, launch.shared_bytes, *([sizes] if sizes else [])]
@@ -39,9 +39,9 @@ def _geometry(template: KernelTemplate, configuration: Configuration, layer: Pro
 def study_key(space: Space, spec: BenchSpec, facts: BenchFacts, heuristics: bool = True) -> StudyKey:
     """Return the identity of a study: its space, its templates' sources, and all that surrounds a measurement."""
     return StudyKey(
-        kind=spec.layer.kind,
-        layer=spec.layer.name,
-        shape=tuple(spec.layer.sizes.values()),
+        kind=spec.problem.kind,
+        problem=spec.problem.name,
+        shape=tuple(spec.problem.sizes.values()),
         device_kind=facts.environment.kind,
         device_model=facts.environment.model,
         precision=spec.precision,
@@ -55,7 +55,7 @@ def study_key(space: Space, spec: BenchSpec, facts: BenchFacts, heuristics: bool
 
 def _files(space: Space) -> tuple[tuple[str, str], ...]:
     """Return each template's name and a user's own file; nothing for all built-in ones, which nobody chose."""
-    named, built_in = [part.template for part in space.parts], set(builtin_names(space.layer.kind))
+    named, built_in = [part.template for part in space.parts], set(builtin_names(space.problem.kind))
     given = {each.name for each in named} | {name for name, _ in space.left_out}
     if given == built_in and not any(each.home for each in named):
         return ()
@@ -75,7 +75,7 @@ def _surroundings(spec: BenchSpec, facts: BenchFacts) -> list[object]:
     return [
         prelude(facts.limits.dialect),
         [machine.kind, machine.model, machine.driver, machine.toolkit, machine.arch],
-        _identity(spec.layer),
+        _identity(spec.problem),
         [spec.precision, spec.protocol.version, facts.data_digest],
     ]
 

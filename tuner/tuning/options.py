@@ -36,7 +36,7 @@ class RunOptions:
         trial_timeout, compile_timeout: Seconds; None for the rules' own.
     """
 
-    layer: Problem
+    problem: Problem
     device: str
     templates: tuple[KernelTemplate, ...]
     storage: str
@@ -80,5 +80,5 @@ class RunOptions:
         longest = max(self.protocol.launch_floor, self.trial_timeout or 0.0)
         protocol = replace(self.protocol, launch_floor=longest)
         return BenchSpec(
-            device=self.device, layer=self.layer, precision=self.precision, data=self.data, protocol=protocol
+            device=self.device, problem=self.problem, precision=self.precision, data=self.data, protocol=protocol
         )

@@ -84,11 +84,11 @@ class Pipeline:
 
     def candidate(self, configuration: Configuration, baseline: str) -> Candidate:
         """Render a configuration and submit it to the compilers; its future tells if either fails."""
-        template, layer = self._space.template(configuration.template), self._options.layer
+        template, problem = self._space.template(configuration.template), self._options.problem
         future: Future[Compiled] = Future()
         try:
-            rendered = render(template, configuration, layer, self._facts.limits.dialect)
-            confirm = confirmations(template, configuration, layer)
+            rendered = render(template, configuration, problem, self._facts.limits.dialect)
+            confirm = confirmations(template, configuration, problem)
             future = self.compiler.submit(rendered.source)
         except Infeasible as error:  # the template's Python fails for this one: its outcome, as the compiler's would be
             rendered, confirm = NOT_RENDERED, ()

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tuner.bench.agreement import Agreement
 from tuner.bench.protocol import Verdict
 from tuner.bench.roofline import Roof, operands_of, roof
 from tuner.errors import StorageError
 from tuner.problems.problem import Problem, is_naive
+from tuner.problems.whole import Agreement
 from tuner.results import Environment, Result
 from tuner.tuning.resource_filter import FilterStats
 
@@ -65,7 +65,7 @@ class Progress:
     """
 
     study: str
-    layer: Problem
+    problem: Problem
     environment: Environment
     space: int
     trials: int | None
@@ -84,12 +84,12 @@ class Progress:
 
     @property
     def floor(self) -> Roof | None:
-        """The layer's bound by the precision's own peak, or None while the device's ceilings are not known."""
-        return roof(self.layer, self.environment, self.precision)
+        """The problem's bound by the precision's own peak, or None while the device's ceilings are not known."""
+        return roof(self.problem, self.environment, self.precision)
 
     def roof_of(self, result: Result) -> Roof | None:
         """Return the bound of what this configuration multiplies."""
-        return roof(self.layer, self.environment, operands_of(result.configuration))
+        return roof(self.problem, self.environment, operands_of(result.configuration))
 
     def share_of_floor(self, result: Result) -> float | None:
         """Return its bound over its time: 1.0 is as fast as the device allows with these operands."""
@@ -106,7 +106,7 @@ def stored_progress(handle: StudyHandle, results: Sequence[Result]) -> Progress:
     """Return how far a stored study is, with its best verified result; nothing is running."""
     return Progress(
         study=handle.name,
-        layer=handle.layer,
+        problem=handle.problem,
         environment=handle.environment,
         space=0,
         trials=None,

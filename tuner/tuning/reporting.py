@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tuner.bench.agreement import Agreement
 from tuner.bench.telemetry import warnings
+from tuner.problems.whole import Agreement
 from tuner.tuning.progress import Report, Standing
 from tuner.tuning.proposals import measured
 

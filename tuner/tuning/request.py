@@ -15,19 +15,19 @@ from tuner.search.samplers.factory import SAMPLERS
 from tuner.suggestions import alternatives
 
 
-def asked_layer(layer: str | Problem, batch: int | None, device: str) -> Problem:
-    """Return the layer with its batch: the one given, else the one its sizes say, else what suits the device.
+def asked_problem(problem: str | Problem, batch: int | None, device: str) -> Problem:
+    """Return the problem with its batch: the one given, else the one its sizes say, else what suits the device.
 
     Args:
         device: A resolved device name.
 
     Raises:
-        UsageError: No such layer, or a size is out of range.
+        UsageError: No such problem, or a size is out of range.
     """
-    if isinstance(layer, Problem):
-        return layer if batch is None else layer.with_rows(batch)
-    found = find_problem(layer, batch)
-    return found if batch is not None or says_rows(layer) else found.with_rows(found.default_rows(device))
+    if isinstance(problem, Problem):
+        return problem if batch is None else problem.with_rows(batch)
+    found = find_problem(problem, batch)
+    return found if batch is not None or says_rows(problem) else found.with_rows(found.default_rows(device))
 
 
 def asked_device(name: str) -> str:

@@ -161,6 +161,6 @@ class ResourceFilter:
         part, row = self._space.locate(index)
         configuration = part.configuration(row)
         try:
-            return configuration, part.template.launch_of(configuration, self._space.layer), part.limits
+            return configuration, part.template.launch_of(configuration, self._space.problem), part.limits
         except Infeasible:
             return configuration, None, part.limits

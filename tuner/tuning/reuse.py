@@ -12,7 +12,7 @@ from tuner.tuning.fingerprint import fingerprint
 
 
 def carry_over(store: Store, handle: StudyHandle, space: Space, spec: BenchSpec, facts: BenchFacts) -> list[str]:
-    """Copy results of sibling studies (same layer and device) that are valid here; return what to tell the user.
+    """Copy results of sibling studies (same problem and device) that are valid here; return what to tell the user.
 
     A sibling of which nothing is new is mentioned only when the study begins.
     """
@@ -20,7 +20,7 @@ def carry_over(store: Store, handle: StudyHandle, space: Space, spec: BenchSpec,
     taken = {result.configuration.key for result in handle.results()}
     begins = not taken
     for summary in store.studies():
-        if summary.name == handle.name or summary.key.layer != spec.layer.name:
+        if summary.name == handle.name or summary.key.problem != spec.problem.name:
             continue
         sibling = store.find_study(summary.name)
         if sibling.key.device_kind != facts.environment.kind or sibling.key.shape != handle.key.shape:

@@ -16,7 +16,7 @@ def stop_floor(options: RunOptions, progress: Progress) -> Roof | None:
         if parameter.name in (MMA_TYPE, FORMERLY)
         for choice in parameter.choices
     ]
-    return least_roof(options.layer, progress.environment, options.precision, choices)
+    return least_roof(options.problem, progress.environment, options.precision, choices)
 
 
 def near_floor(options: RunOptions, progress: Progress) -> bool:

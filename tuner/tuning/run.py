@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from tuner.bench.agreement import Agreement
 from tuner.bench.drift import as_of_now
 from tuner.bench.protocol import Task, Verdict
 from tuner.bench.worker import Worker
 from tuner.errors import Killed, Rejected, StorageError, TimedOut, TunerError
 from tuner.kernels.space import Space
+from tuner.problems.whole import Agreement
 from tuner.results import Result
 from tuner.search.candidates import Candidates
 from tuner.search.samplers.background import BackgroundSampler
@@ -54,7 +54,7 @@ class Run:
         self.costs = Costs()
         self.progress = Progress(
             study=handle.name,
-            layer=options.layer,
+            problem=options.problem,
             environment=self.facts.environment,
             space=len(self.searched),
             trials=options.trials,

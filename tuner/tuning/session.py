@@ -39,11 +39,11 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
         templates = tuple(each.without_heuristics() for each in templates)
     tell = partial(tell_doing, observer)
     with (
-        Announcement(options.storage, options.layer, options.precision) as announced,
+        Announcement(options.storage, options.problem, options.precision) as announced,
         Worker(options.spec, options.trial_timeout, tell) as worker,
     ):
         tell("valid configurations of each template")
-        space = enumerate_space(templates, options.layer, worker.facts.limits)
+        space = enumerate_space(templates, options.problem, worker.facts.limits)
         lacking = check_some_left(space, options)
         searched = options.only.of(space)
         check_not_too_many(searched, options)

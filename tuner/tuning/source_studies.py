@@ -1,4 +1,4 @@
-"""Whose results a run begins with: the same layer elsewhere, of another batch or precision, or a sibling layer."""
+"""Whose results a run begins with: the same problem elsewhere, of another batch or precision, or a sibling problem."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _shares(summary: StudySummary, space: Space) -> bool:
 
 
 def _distance(summary: StudySummary, ours: StudyKey) -> tuple[bool, bool, bool, bool, int]:
-    """Order donors: the same layer, the same kind of device, the same model, the same precision, the most results."""
+    """Order donors: the same problem, the same kind of device, the same model, the same precision, the most results."""
     theirs = summary.key
     return (
         theirs.shape[1:] != ours.shape[1:],

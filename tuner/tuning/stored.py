@@ -54,7 +54,7 @@ def _report(handle: StudyHandle) -> Report:
 def _is_of(handle: StudyHandle, options: RunOptions) -> bool:
     key = handle.key
     return (
-        (key.layer, key.shape[0], key.precision) == (options.layer.name, options.layer.rows, options.precision)
+        (key.problem, key.shape[0], key.precision) == (options.problem.name, options.problem.rows, options.precision)
         and handle.environment.device == options.device
         and _has_templates(key, options)
     )
@@ -62,7 +62,7 @@ def _is_of(handle: StudyHandle, options: RunOptions) -> bool:
 
 def _has_templates(key: StudyKey, options: RunOptions) -> bool:
     """Whether a study is of the templates that are asked for; some of these may have had nothing valid."""
-    named, built_in = {each.name for each in options.templates}, set(builtin_names(options.layer.kind))
+    named, built_in = {each.name for each in options.templates}, set(builtin_names(options.problem.kind))
     own = {each.name: str(each.home.path) for each in options.templates if each.home}
     files = {name: own.get(name, "") for name in named if name in own or name in built_in}
     expected = files if own or named != built_in else {}

@@ -17,7 +17,7 @@ TRIED = 64  # configurations, spread over the space
 
 
 def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
-    """Return the templates that can index the layer, after a look at the sources of the user's own.
+    """Return the templates that can index the problem, after a look at the sources of the user's own.
 
     Raises:
         UsageError: A source cannot work on the device, or no template counts far enough.
@@ -26,15 +26,15 @@ def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
     for template in options.templates:
         if template.home and dialect in template.dialects:
             check_source(template, dialect)
-    layer = options.layer
-    if layer.most_rows >= layer.rows:
+    problem = options.problem
+    if problem.most_rows >= problem.rows:
         return options.templates
     wide = tuple(template for template in options.templates if template.wide_indices)
     if not wide:
-        larger, size = max(((each.name, each.size) for each in layer.tensors if each.rows), key=lambda each: each[1])
-        less = f"{layer.ROWS_OPTION} {layer.most_rows} or less" if layer.most_rows else "smaller sizes"
+        larger, size = max(((each.name, each.size) for each in problem.tensors if each.rows), key=lambda each: each[1])
+        less = f"{problem.ROWS_OPTION} {problem.most_rows} or less" if problem.most_rows else "smaller sizes"
         raise UsageError(
-            f"{layer.noun} {layer.name}: {larger} has {size:,} elements, an int counts to 2,147,483,647; "
+            f"{problem.noun} {problem.name}: {larger} has {size:,} elements, an int counts to 2,147,483,647; "
             f"give {less}, or a template that says wide_indices=True"
         )
     return wide
@@ -49,10 +49,10 @@ def check_some_left(space: Space, options: RunOptions) -> list[str]:
     if not len(space):
         reasons = "; ".join(f"{name}: {why}" for name, why in space.left_out)
         raise UsageError(
-            f"{options.layer.noun} {options.layer.name}: no valid configuration on {options.device} "
+            f"{options.problem.noun} {options.problem.name}: no valid configuration on {options.device} "
             f"({reasons}); give another --template or --device"
         )
-    every = {template.name for template in options.templates} == set(builtin_names(options.layer.kind))
+    every = {template.name for template in options.templates} == set(builtin_names(options.problem.kind))
     here = space.parts[0].limits.dialect
     foreign = {template.name for template in options.templates if here not in template.dialects} if every else set()
     return [
@@ -92,10 +92,10 @@ def try_python(part: TemplateSpace) -> list[str]:
     rows = np.unique(np.linspace(0, len(part) - 1, TRIED).astype(int))
     for row in rows.tolist():
         try:
-            part.template.launch_of(part.configuration(row), part.layer)
-            part.template.sizes_of(part.configuration(row), part.layer)
+            part.template.launch_of(part.configuration(row), part.problem)
+            part.template.sizes_of(part.configuration(row), part.problem)
         except Infeasible as error:
             failures.append(str(error))
     if len(failures) == len(rows):
         raise UsageError(f"template {part.template.name}: {failures[0]}")
-    return without_figure(part.template, part.layer, part.rows)
+    return without_figure(part.template, part.problem, part.rows)

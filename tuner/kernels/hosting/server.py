@@ -60,7 +60,7 @@ class Question:
         given: Parameter values of one configuration.
         origin: Those of many, in place of ``given``.
         first: Where ``origin`` names no parameters: how many of the template's own they are.
-        more: The layer and, for a constraint, what the device allows.
+        more: The problem and, for a constraint, what the device allows.
         errors: What NumPy does about divisions by zero and the like.
         seconds: That it may take.
     """

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,16 @@ from tuner.problems.problem import CPU_SECONDS, FLOAT_BYTES, Arrays, LibraryCall
 from tuner.problems.stock import DeviceArrays, Stock
 from tuner.suggestions import alternatives
 
+if TYPE_CHECKING:
+    from tuner.problems.whole import Agreement, Outputs
+
 __all__ = ["DEFAULT_NETWORK", "FLOAT_BYTES", "FULL_BATCH", "LAYERS", "ConvLayer", "find_layer"]
 
 DEFAULT_NETWORK = "sp18"
 FULL_BATCH = 10_000
 NAIVE = "naive 32x32 (B,M,1)"
 CPU_PLAIN_FLOPS = 3.4e9  # what a naive kernel reaches on two cores
+_DESCRIBED = re.compile(r"B=(\d+) C=(\d+) (\d+)x(\d+) -> M=(\d+) \d+x\d+, K=(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +159,17 @@ class ConvLayer(Problem):
         return network_stock(self, arrays, data)
 
     @property
+    def has_whole(self) -> bool:
+        from tuner.problems.conv.networks import has_network
+
+        return has_network(self)
+
+    def agreement(self, outputs: Outputs, data: Path | None) -> Agreement:
+        from tuner.problems.conv.agreement import class_agreement
+
+        return class_agreement(self, outputs, data)
+
+    @property
     def title(self) -> str:
         return f"{self.name} forward"
 
@@ -173,16 +188,12 @@ class ConvLayer(Problem):
     def describe(self) -> str:
         return f"B={self.B} C={self.C} {self.H}x{self.W} -> M={self.M} {self.H_out}x{self.W_out}, K={self.K}"
 
-
-_DESCRIBED = re.compile(r"B=(\d+) C=(\d+) (\d+)x(\d+) -> M=(\d+) \d+x\d+, K=(\d+)")
-
-
-def described_layer(name: str, text: str) -> ConvLayer | None:
-    """Return the layer that :meth:`ConvLayer.describe` wrote down, or None for another text."""
-    if not (match := _DESCRIBED.fullmatch(text)):
-        return None
-    B, C, H, W, M, K = map(int, match.groups())
-    return ConvLayer(name=name, B=B, C=C, H=H, W=W, M=M, K=K)
+    @classmethod
+    def described(cls, name: str, text: str) -> Self | None:
+        if not (match := _DESCRIBED.fullmatch(text)):
+            return None
+        B, C, H, W, M, K = map(int, match.groups())
+        return cls(name=name, B=B, C=C, H=H, W=W, M=M, K=K)
 
 
 def _layer(name: str, C: int, side: int, M: int, K: int) -> ConvLayer:
