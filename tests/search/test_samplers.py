@@ -24,6 +24,7 @@ from tuner.search.candidates import ABSENT, Candidates
 from tuner.search.features import encode
 from tuner.search.gp.acquisition import log_ei
 from tuner.search.gp.censored import impute_censored, mean_above
+from tuner.search.gp.conditioning import Covariance
 from tuner.search.gp.kernel import Kernel, Prior
 from tuner.search.gp.likelihood import NegativeLogLikelihood
 from tuner.search.gp.posterior import PoolPosterior
@@ -265,7 +266,7 @@ def test_bounds_are_raised_to_what_is_expected_above_them() -> None:
 
 
 def test_a_bound_counts_little_where_its_neighbour_says_more() -> None:
-    covariance = np.array([[1.0, 0.99, 0.0], [0.99, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    covariance = Covariance(np.array([[1.0, 0.99, 0.0], [0.99, 1.0, 0.0], [0.0, 0.0, 1.0]]))
     target, bounded = np.array([2.0, -1.0, 0.5]), np.array([False, True, True])
     result = impute_censored(covariance, target, bounded)
     assert result[0] == 2.0  # a measurement stays

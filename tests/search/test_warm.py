@@ -22,6 +22,7 @@ from tuner.recordings.simulate import donated, measured_rows, search, simulate
 from tuner.recordings.space import Recorded, load_recorded
 from tuner.search.arrays import Floats
 from tuner.search.candidates import Candidates
+from tuner.search.gp.conditioning import Covariance
 from tuner.search.observations import Observations
 from tuner.search.samplers.factory import make_sampler, warm_started
 from tuner.search.samplers.surrogate import SurrogateSampler
@@ -139,8 +140,8 @@ def test_line_is_the_integral_over_all_multiples(covariance):
 
     values, guess = np.random.default_rng(2).normal(size=(2, 12))
     found, without = (
-        ScaledPriorMean.fit(covariance, values, guess),
-        ScaledPriorMean.fit(covariance, values, np.zeros(12)),
+        ScaledPriorMean.fit(Covariance(covariance), values, guess),
+        ScaledPriorMean.fit(Covariance(covariance), values, np.zeros(12)),
     )
     wide = covariance + SLOPE_STD**2 * np.outer(guess, guess)
     apart = multivariate_normal.logpdf(values, guess, wide) - multivariate_normal.logpdf(values, cov=covariance)
@@ -153,7 +154,7 @@ def test_line_is_the_integral_over_all_multiples(covariance):
 @pytest.mark.parametrize("multiple", [1.0, 0.0, -1.0])
 def test_line_finds_the_multiple(covariance, multiple):
     values, guess = np.random.default_rng(4).normal(size=(2, 12))
-    found = ScaledPriorMean.fit(0.01 * covariance, 0.1 * values + multiple * guess, guess)
+    found = ScaledPriorMean.fit(Covariance(0.01 * covariance), 0.1 * values + multiple * guess, guess)
     assert found.slope == pytest.approx(multiple, abs=0.15)
     assert 0 < found.std < 0.5
 

@@ -33,12 +33,11 @@ class Model:
         self._warp = OutputWarp.fit(self.known.values, COMPRESS)
         self.kernel = Kernel(candidates.model_features, Prior())
         codes = candidates.codes_of(self.known.rows)
-        self._target = self._warp.apply(self.known.values)
+        target = self._warp.apply(self.known.values)
         noise = self.known.variances / self._warp.spread**2
         with one_thread():
-            fit(self.kernel, codes, self._target, noise, STEPS)
-            self._posterior = Posterior(self.kernel, codes, noise)
-            self._solved = self._posterior.solve(self._target)
+            fit(self.kernel, codes, target, noise, STEPS)
+            self._posterior = Posterior(self.kernel, codes, target, noise)
 
     def predict(self, rows: Indices) -> Floats:
         """Return the expected values of some rows."""
@@ -69,11 +68,9 @@ class Model:
 
     def left_out(self) -> Floats:
         """Return what each known row's value is expected to be from all the others."""
-        inverse = self._posterior.solve(np.eye(len(self._target)))
-        return self._warp.undo(self._target - self._solved / np.diag(inverse))
+        return self._warp.undo(self._posterior.left_out())
 
     def _at(self, rows: Indices) -> tuple[Floats, Floats]:
         """Return expected values, on the model's scale, and the whitened covariance with the known rows."""
         with one_thread():
-            cross, whitened = self._posterior.at(self.candidates.codes_of(rows))
-            return self._solved @ cross, whitened
+            return self._posterior.at(self.candidates.codes_of(rows))

@@ -82,7 +82,6 @@ class Demand:
         self._fitted = self._renewed = 0
         self._mean, self._spread = 0.0, 1.0
         self._posterior: Posterior | None = None
-        self._solved: Floats = np.zeros(0)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -97,9 +96,9 @@ class Demand:
             posterior = self._posterior
             if posterior is None or len(self._known) >= self._renewed + max(RENEW, self._renewed // RENEW):
                 posterior = self._posterior = self._renew()
-            cross, whitened = posterior.at(self._candidates.codes_of(indices))
+            expected, whitened = posterior.at(self._candidates.codes_of(indices))
             variance = np.maximum(posterior.variance(whitened), 0) + self._kernel.noise
-            return self._solved @ cross * self._spread + self._mean, np.sqrt(variance) * self._spread
+            return expected * self._spread + self._mean, np.sqrt(variance) * self._spread
 
     def _renew(self) -> Posterior:
         held = list(self._known)[-MOST_KNOWN:]
@@ -110,6 +109,4 @@ class Demand:
         if self._renewed >= GROWTH * self._fitted:
             fit(self._kernel, codes, target, noise, STEPS)
             self._fitted = len(self._known)
-        posterior = Posterior(self._kernel, codes, noise)
-        self._solved = posterior.solve(target)
-        return posterior
+        return Posterior(self._kernel, codes, target, noise)

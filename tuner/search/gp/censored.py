@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from tuner.search.arrays import Flags, Floats
+from tuner.search.gp.conditioning import Covariance
 
 
-def impute_censored(covariance: Floats, target: Floats, censored: Flags) -> Floats:
+def impute_censored(covariance: Covariance, target: Floats, censored: Flags) -> Floats:
     """Return ``target`` with every lower bound replaced by its expected value.
 
     Given all other values, each of them is normal; its expectation is that of the part above its bound.
@@ -21,14 +22,12 @@ def impute_censored(covariance: Floats, target: Floats, censored: Flags) -> Floa
     Source:
         Hutter, Hoos, Leyton-Brown, "Bayesian optimization with censored response data", 2013.
     """
-    from scipy.linalg import cho_factor, cho_solve
-
     if not censored.any():
         return target
     columns = np.flatnonzero(censored)
     unit: Floats = np.zeros((len(target), len(columns)))
     unit[columns, np.arange(len(columns))] = 1.0
-    solved = cho_solve(cho_factor(covariance, lower=True), np.column_stack([target, unit]))
+    solved = covariance.solve(np.column_stack([target, unit]))
     precision = solved[columns, np.arange(1, len(columns) + 1)]
     deviation = 1 / np.sqrt(precision)
     expected = target[columns] - solved[columns, 0] / precision

@@ -7,50 +7,51 @@ import numpy.typing as npt
 
 from tuner.search.arrays import Flags, Floats, Rows
 from tuner.search.gp.censored import impute_censored
+from tuner.search.gp.conditioning import Covariance
 from tuner.search.gp.kernel import JITTER, Kernel
 
 SINGLE = np.float32  # precision of what is kept for every row of a pool
 Singles = npt.NDArray[np.float32]
 
 
-class Posterior:
-    """A kernel's process given some rows, and the variance of each one's noise.
+def covariance_of(kernel: Kernel, rows: Rows, noise: Floats) -> Covariance:
+    """Return the covariance of values at some rows, noise included: each row's own and the kernel's.
 
-    Attributes:
-        covariance: Of the given rows, noise included.
-        factor: Its lower Cholesky factor.
+    Raises:
+        numpy.linalg.LinAlgError: It has no factor.
+    """
+    return Covariance(kernel.matrix(rows, kernel.layout(rows)) + np.diag(noise + kernel.noise + JITTER))
+
+
+class Posterior:
+    """A kernel's process given the values of some rows, and the variance of each one's noise.
 
     Raises:
         numpy.linalg.LinAlgError: The covariance has no factor.
     """
 
-    def __init__(self, kernel: Kernel, rows: Rows, noise: Floats) -> None:
-        from scipy.linalg import cholesky
-
-        self.kernel, self._layout = kernel, kernel.layout(rows)
-        self.covariance: Floats = kernel.matrix(rows, self._layout) + np.diag(noise + kernel.noise + JITTER)
-        self.factor: Floats = cholesky(self.covariance, lower=True)
-
-    def solve(self, target: Floats) -> Floats:
-        """Return the inverse covariance times ``target``: with :meth:`at`, what the expected values are made of."""
-        from scipy.linalg import cho_solve
-
-        return np.asarray(cho_solve((self.factor, True), target))
+    def __init__(self, kernel: Kernel, rows: Rows, target: Floats, noise: Floats) -> None:
+        self._kernel, self._layout, self._target = kernel, kernel.layout(rows), target
+        self._given = covariance_of(kernel, rows, noise)
+        self._solved = self._given.solve(target)
 
     def at(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Return the covariance of the given rows with others, and the same whitened by the factor.
+        """Return the expected values of other rows, and their covariance with the given ones, whitened.
 
         Shapes:
-            Both (given, others). Expected values are ``solve(target) @ covariance``.
+            (others,) and (given, others).
         """
-        from scipy.linalg import solve_triangular
-
-        cross = self.kernel.matrix(rows, self._layout).T
-        return cross, solve_triangular(self.factor, cross, lower=True, check_finite=False)
+        cross = self._kernel.matrix(rows, self._layout).T
+        return self._solved @ cross, self._given.whiten(cross)
 
     def variance(self, whitened: Floats) -> Floats:
         """Return the variance, without noise, of rows whose whitened covariance :meth:`at` gave."""
-        return np.asarray(self.kernel.scale - np.einsum("ij,ij->j", whitened, whitened))
+        return np.asarray(self._kernel.scale - np.einsum("ij,ij->j", whitened, whitened))
+
+    def left_out(self) -> Floats:
+        """Return what each given value is expected to be from all the others."""
+        inverse = self._given.solve(np.eye(len(self._target)))
+        return np.asarray(self._target - self._solved / np.diag(inverse))
 
 
 class PoolPosterior:
@@ -71,8 +72,8 @@ class PoolPosterior:
         self._whitened: Singles = np.zeros((room, len(pool)), dtype=SINGLE)
         self._rows: Rows = np.zeros((room, given.shape[1]), dtype=np.uint8)
         self._rows[:count] = given
-        start = Posterior(kernel, given, noise)
-        self._covariance[:count, :count], self._factor[:count, :count] = start.covariance, start.factor
+        start = covariance_of(kernel, given, noise)
+        self._covariance[:count, :count], self._factor[:count, :count] = start.matrix, start.factor
         cross = kernel.matrix(given, self._pool, SINGLE)
         factor = self._factor[:count, :count].astype(SINGLE)
         self._whitened[:count] = solve_triangular(factor, cross, lower=True, check_finite=False)
@@ -108,9 +109,9 @@ class PoolPosterior:
             new[: len(old), : old.shape[1]] = old
             setattr(self, name, new)
 
-    def covariance_of(self, known: Flags) -> Floats:
+    def covariance_of(self, known: Flags) -> Covariance:
         """Return the covariance of the given rows whose value is known, noise included."""
-        return self._covariance[: self.size, : self.size][np.ix_(known, known)]
+        return Covariance(self._covariance[: self.size, : self.size][np.ix_(known, known)])
 
     def complete(
         self, target: Floats, known: Flags, noise: Floats, censored: Flags, base: Floats | float = 0.0
@@ -123,13 +124,11 @@ class PoolPosterior:
         Args:
             base: What was subtracted from the values, and counts among the true ones.
         """
-        from scipy.linalg import cho_factor, cho_solve
-
         inner = self._covariance[: self.size, : self.size]
         covariance = self.covariance_of(known)
         complete = target.copy()
         complete[known] = impute_censored(covariance, target[known], censored[known])
-        solved = cho_solve(cho_factor(covariance, lower=True), complete[known])
+        solved = covariance.solve(complete[known])
         complete[~known] = inner[np.ix_(~known, known)] @ solved
         whole = complete + base
         true = (whole[known] - noise[known] * solved)[~censored[known] if not censored.all() else slice(None)]

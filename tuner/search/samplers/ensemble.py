@@ -18,6 +18,7 @@ from tuner.search.arrays import Flags, Floats, Indices
 from tuner.search.candidates import Candidates
 from tuner.search.gp.acquisition import log_ei
 from tuner.search.gp.censored import impute_censored
+from tuner.search.gp.conditioning import Covariance
 from tuner.search.gp.kernel import Kernel
 from tuner.search.gp.likelihood import fit
 from tuner.search.gp.posterior import PoolPosterior
@@ -79,7 +80,7 @@ class EnsembleMember:
         kernel, warp = self._kernel, OutputWarp.fit(held.values, self._settings.compress)
         target, noise = warp.apply(held.values), held.variances / warp.spread**2
         codes = self._candidates.codes_of(held.rows)
-        covariance = kernel.matrix(codes, kernel.layout(codes)) + np.diag(noise + kernel.noise)
+        covariance = Covariance(kernel.matrix(codes, kernel.layout(codes)) + np.diag(noise + kernel.noise))
         target = impute_censored(covariance, target, held.censored)
         if self._source:
             predicted, _ = _centred(self._source, warp, held, held.rows, pool.rows)

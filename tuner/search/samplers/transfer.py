@@ -16,6 +16,7 @@ import numpy as np
 
 from tuner.search.arrays import Flags, Floats, Indices
 from tuner.search.candidates import Candidates
+from tuner.search.gp.conditioning import Covariance
 from tuner.search.model import Model
 from tuner.search.observations import Observations
 
@@ -99,15 +100,12 @@ class ScaledPriorMean:
     log_evidence: float = 0.0
 
     @classmethod
-    def fit(cls, covariance: Floats, values: Floats, prediction: Floats) -> ScaledPriorMean:
+    def fit(cls, covariance: Covariance, values: Floats, prediction: Floats) -> ScaledPriorMean:
         """Return the multiple for values with this covariance around a multiple of ``prediction``."""
-        from scipy.linalg import cholesky, solve_triangular
-
-        factor = cholesky(covariance, lower=True)
-        white, predicted = solve_triangular(factor, np.column_stack([values, prediction]), lower=True).T
+        white, predicted = covariance.whiten(np.column_stack([values, prediction])).T
         sure = 1 / SLOPE_STD**2
         precision = float(predicted @ predicted) + sure
         slope = (float(predicted @ white) + sure * MEAN_SLOPE) / precision
         gain = precision * slope**2 - sure * MEAN_SLOPE**2 - math.log(precision / sure)
-        evidence = 0.5 * (gain - float(white @ white)) - float(np.log(np.diag(factor)).sum())
+        evidence = 0.5 * (gain - float(white @ white)) - covariance.log_root_determinant
         return cls(slope, 1 / math.sqrt(precision), evidence)
