@@ -15,6 +15,9 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 os.environ.setdefault("TUNER_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tuner-tests-{os.getuid()}"))
+# Before each launch as much is written as the last-level cache holds. A virtual machine is told all of its host's:
+# hundreds of megabytes, which would be nearly all of a small test's time.
+os.environ.setdefault("TUNER_CPU_CACHE", str(8 << 20))
 # PoCL clears what it left in its folder when a process begins or ends: never beneath another process. Each process of
 # the suite has its own; what a caller names is respected, what the process that starts the others made is not.
 if "POCL_CACHE_DIR" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:

@@ -22,6 +22,7 @@ from tuner.kernels.template import OPENCL, DeviceLimits, Launch
 from tuner.results import Environment, Resources, Telemetry
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
+CACHE = "TUNER_CPU_CACHE"  # the environment's word for another size of a CPU's last-level cache, in bytes
 SHORT_HEADER_FITS = (("Portable Computing Language", "3.0-rc2"),)  # where it gives the same machine code, by test
 
 os.environ["PYOPENCL_NO_CACHE"] = "1"  # the compile cache is ours: content-addressed and shared
@@ -163,7 +164,8 @@ class OpenCLDevice:
         self._context = context(device)
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         cpu = bool(device.type & cl.device_type.CPU)
-        model = _cpu_model() if cpu else device.name.strip()
+        cache_bytes = told_cache() if cpu else None
+        model = _cpu_model(cache_bytes) if cpu else device.name.strip()
         self.environment = Environment(
             device=name,
             kind="cpu" if cpu else "opencl",
@@ -186,7 +188,7 @@ class OpenCLDevice:
         )
         self.cores = device.max_compute_units
         self.shares_host = cpu
-        self.cache_bytes = device.global_mem_cache_size
+        self.cache_bytes = device.global_mem_cache_size if cache_bytes is None else cache_bytes
         self.memory_bytes = device.global_mem_size
         self.timer_resolution = max(device.profiling_timer_resolution, 100) * 1e-9
 
@@ -262,10 +264,24 @@ class OpenCLDevice:
         self._queue.finish()
 
 
-def _cpu_model() -> str:
+def told_cache() -> int | None:
+    """Return the bytes of the last-level cache that the environment gives the CPU, None where it says nothing.
+
+    Raises:
+        UsageError: It is not a number of bytes.
+    """
+    text = os.environ.get(CACHE)
+    if text and not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{CACHE}={text!r} is not a number of bytes; write {CACHE}=8388608")
+    return int(text) if text else None
+
+
+def _cpu_model(cache_bytes: int | None) -> str:
+    """Return the CPU's name and its cores; told of another cache it is another machine, with its own studies."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return f"{next(named, platform.processor() or platform.machine())} x{os.cpu_count()}"
+    told = "" if cache_bytes is None else f", as with {cache_bytes} bytes of cache"
+    return f"{next(named, platform.processor() or platform.machine())} x{os.cpu_count()}{told}"
