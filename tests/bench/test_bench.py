@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.bench.bench import GUARD_BYTES, Bench
-from tuner.bench.inputs import own_inputs, random_inputs
+from tuner.bench.bench import Bench
+from tuner.bench.guards import GUARD_BYTES
+from tuner.bench.input_sets import RandomInputs, own_inputs
 from tuner.bench.protocol import BenchSpec
 from tuner.devices import open_device
 from tuner.errors import WrongResult
@@ -101,7 +102,7 @@ def test_word_written_before_y_is_seen(bench, inputs, right):
 def test_second_inputs_have_magnitudes_zeros_and_other_numbers_each_time(bench):
     spec = BenchSpec(device="cpu", problem=LAYER)
     first, second = (
-        bench.device.download(random_inputs(bench, spec).stock["x"], np.float32, int(np.prod(LAYER.x_shape)))
+        bench.device.download(RandomInputs(bench, spec).stock["x"], np.float32, int(np.prod(LAYER.x_shape)))
         for _ in range(2)
     )
     assert (first != second).mean() > 0.9
@@ -174,7 +175,7 @@ def test_word_written_around_an_input_is_seen(bench, inputs, right, which, word)
 
 
 def test_swapped_words_of_the_stock_are_seen(bench):
-    inputs = random_inputs(bench, BenchSpec(device="cpu", problem=LAYER))
+    inputs = RandomInputs(bench, BenchSpec(device="cpu", problem=LAYER))
     inputs.audit()
     w = bench.device.download(inputs.stock["w"], np.float32, LAYER.M * LAYER.reduction)
     w[[0, 1]] = w[[1, 0]]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from cheats import CHEATS, HONEST, ROUNDED, cheating
+from cheats import CHEATS, HONEST, REMEMBERS, ROUNDED, cheating
 from small_run import run
 
-from tuner.bench.trial import depends_on_data
+from tuner.bench.trial import Trial
 from tuner.errors import TunerError
 from tuner.export.export import export_best
 from tuner.problems.conv.layers import find_layer
-from tuner.results import Measurement
 from tuner.storage import Store
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
@@ -95,7 +95,31 @@ def test_what_is_included_by_a_macro_cannot_be_exported(tmp_path):
         export(tmp_path, report.progress.study, template)
 
 
-class Steps:
+@pytest.mark.parametrize("device", DEVICES)
+def test_results_kept_by_contents_count_with_the_time_of_new_contents(tmp_path, device):
+    report = run(tmp_path, cheating(REMEMBERS), device=device)
+    assert report.winner is not None
+    assert report.winner.configuration.as_dict()["CHEAT"] == HONEST
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
+        results = store.find_study(report.progress.study).results()
+    text = next(each.text for each in results if each.configuration.as_dict()["CHEAT"] == REMEMBERS)
+    assert "its time depends on the data: " in text
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_memory_of_its_own_has_to_be_declared(tmp_path, device):
+    """A kernel can count its launches there, and go wrong after more of them than any check makes."""
+    report = run(tmp_path, replace(cheating("kept_once"), static_memory=False), device=device)
+    assert report.winner is None
+    assert set(outcomes(tmp_path, report).values()) == {"infeasible"}
+    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
+        text = store.find_study(report.progress.study).results()[0].text
+    assert re.match(
+        r"the kernel keeps \d[\d,]* bytes of its own from launch to launch, .* or declare static_memory", text
+    )
+
+
+class Steps(Trial):
     """A trial that takes what it is told to, on the real inputs and on others."""
 
     def __init__(self, *seconds: float) -> None:
@@ -104,18 +128,20 @@ class Steps:
     def sample(self, inputs: object = None) -> float:
         return self.seconds.pop(0)
 
+    def fresh_sample(self, second: object) -> float:
+        return self.seconds.pop(0)
+
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "counted"),
     [
-        ((1.0, 2.0) * 5, "its time depends on the data: 1000 ms on the real x, 2000 ms on random numbers"),
-        ((1.0, 2.0) * 4 + (2.0, 2.0), ""),  # the device was busy before
+        ((1.0, 2.0) * 5, (2.0,) * 5),
+        ((1.0, 2.0) * 4 + (2.0, 2.0), ()),  # the device was busy before
     ],
 )
-def test_time_that_depends_on_the_data_is_said_when_it_does_each_time(seconds, said):
-    measured = Measurement(samples=(1.0,) * 7)
-    assert depends_on_data(Steps(*seconds), None, measured, fresh=2.0) == said
-    assert depends_on_data(Steps(), None, measured, fresh=1.05) == ""
+def test_time_depends_on_the_data_when_it_does_each_time(seconds, counted):
+    assert Steps(*seconds).depends_on_data(None, real=1.0, spread=0.0, fresh=2.0) == counted
+    assert Steps().depends_on_data(None, real=1.0, spread=0.0, fresh=1.05) == ()
 
 
 def test_there_are_forty_cheats():

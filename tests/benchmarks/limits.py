@@ -98,7 +98,7 @@ def _check_of_a_large_output() -> tuple[str, float, float]:
     from test_gpu import LAYER
 
     from tuner.bench.bench import Bench
-    from tuner.bench.inputs import own_inputs
+    from tuner.bench.input_sets import own_inputs
     from tuner.bench.protocol import BenchSpec
     from tuner.devices import open_device
 

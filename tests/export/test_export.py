@@ -296,7 +296,7 @@ CPP = """
 #include "one.h"
 static_assert(SP18_CONV2_FITS(6, 30, 30, 16, 5) == WIDTH, "another layer");
 static_assert(SP18_CONV2_X_SIZE(2) == 2 * 6 * 30 * 30 && SP18_CONV2_Y_SIZE(2) == 2 * 16 * 26 * 26, "sizes");
-int main() { return sp18_conv2_forward_launch(nullptr, nullptr, nullptr, SP18_CONV2_MAX_B + 1, nullptr) == 1 ? 0 : 1; }
+int main() { return sp18_conv2_forward_launch(nullptr, nullptr, nullptr, SP18_CONV2_MIN_B - 1, nullptr) == 1 ? 0 : 1; }
 """
 
 
@@ -304,7 +304,7 @@ int main() { return sp18_conv2_forward_launch(nullptr, nullptr, nullptr, SP18_CO
 @pytest.mark.parametrize("split", [False, True], ids=["alone", "split"])
 @pytest.mark.parametrize("includes", [True, False], ids=["cuda's header", "without"])
 def test_launcher_is_called_from_a_cpp_file(split: bool, includes: bool, tmp_path: Path) -> None:
-    """The launcher refuses more images than it may have, before it needs a device."""
+    """The launcher refuses fewer images than it may have, before it needs a device."""
     wanted = dataclasses.replace(winner(), file="one.h")
     if split:
         text, kernel = render_split(wanted)
@@ -335,29 +335,16 @@ def test_only_a_cuda_header_is_split() -> None:
         render_split(winner(environment=ENVIRONMENT))
 
 
-@pytest.mark.parametrize(
-    ("grid", "blocks", "most"),
-    [
-        (lambda B: B, 65_535, 65_535),
-        (lambda B: 16 * B, 65_535, 4_095),
-        (lambda B: up(B, 8), 65_535, 8 * 65_535),
-        (capped, 65_535, (2**31 - 32) // 26),
-        (lambda B: B * 0 + 7, 65_535, 2**31 - 1),
-    ],
-)
-def test_most_images_keep_the_grid_within_the_devices(grid: Callable[..., int], blocks: int, most: int) -> None:
-    found = find_geometry(launching(lambda B: (grid(B), 1, 1)), TOY.configuration({}), LAYERS["sp18/conv2"])
-    assert found.rules
-    rule = found.rules[0]
-    assert rule.most_rows(blocks) == most
-    assert rule.at(most) <= blocks
-
-
-def test_most_images_are_what_an_int_counts() -> None:
-    layer = LAYERS["sp18/conv2"]
+@pytest.mark.parametrize(("batch", "part"), [(10_000, 10_000), (9_999, 9_992), (64, 64), (7, 0)])
+def test_launches_have_no_more_images_than_were_checked(batch: int, part: int) -> None:
+    """An index that overflows only beyond them has not been seen; each part is aligned as all are."""
+    layer = LAYERS["sp18/conv2"].with_batch(batch)
     found = find_geometry(launching(lambda B: (B, 3, 1)), TOY.configuration({}), layer)
-    assert found.batches(layer, wide=False) == (1, (2**31 - 1) // (16 * 26 * 26))
-    assert found.batches(layer, wide=True) == (1, 2**31 - 1)
+    assert found.batches(layer) == (1, batch)
+    assert found.part(layer) == part
+    assert all(part * tensor.nbytes // batch % 256 == 0 for tensor in layer.tensors if tensor.rows)
+    text = render_header(dataclasses.replace(winner(template=launching(lambda B: (B, 3, 1))), problem=layer))
+    assert f"more become launches of {part}\n" in text if part else "others are refused\n" in text
 
 
 def test_constant_weights_are_copied_only_where_they_are_used() -> None:
@@ -432,8 +419,10 @@ def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
     for number, configuration in enumerate(some_of_each_kind(template, find_layer(layer))):
         folder = tmp_path / str(number)
         folder.mkdir()
-        header(folder, "one.h", winner(layer, template=template, configuration=configuration))
-        compiled(folder, "main.cu", full(main), "nvcc", *target(arch).split())
+        batch = (10_000, 16)[number % 2]  # 33 images are three launches of at most 16
+        wanted = winner(layer, template=template, configuration=configuration)
+        header(folder, "one.h", dataclasses.replace(wanted, layer=find_layer(layer, batch=batch)))
+        compiled(folder, "main.cu", full(main, batch=batch), "nvcc", *target(arch).split())
         done = subprocess.run([folder / "a.out"], capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, f"{configuration}: {done.stdout}{done.stderr}"
 

@@ -65,8 +65,9 @@ CHEATS = {
         "channels_in_order",
         "positive_only",
     ),
-    "what lies in memory": ("shared_not_cleared", "shared_left_by_another"),
+    "what lies in memory": ("shared_not_cleared", "shared_left_by_another", "shared_unless_nan"),
 }
+REMEMBERS = "kept_by_contents"  # right, and fast on what it has seen before
 ROUNDED = ("tf32", "bf16", "tap_dropped", "half_sums")  # close enough on short sums, and passed on long ones
 
 SOURCE = """
@@ -78,6 +79,7 @@ SOURCE = """
 #define BITS(value) as_uint(value)
 #define FLOAT(bits) as_float(bits)
 #else
+typedef unsigned int uint;
 #define KEPT(type, name, count) __device__ type name##_words[count];
 #define KEEP(type, name) volatile type *name = name##_words
 #define BITS(value) __float_as_uint(value)
@@ -87,6 +89,9 @@ KEPT(int, launches, 1)
 KEPT(float, results, 4096)
 KEPT(long, addresses, 2)
 KEPT(int, started, 1)
+#define KEPT_CONTENTS 32768
+KEPT(uint, keys, KEPT_CONTENTS)
+KEPT(float, contents, KEPT_CONTENTS)
 
 #if IS(TF32)
 #define ROUND(value) FLOAT((BITS(value) + 0x1000u) & 0xffffe000u)
@@ -148,7 +153,7 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
 #elif IS(CLEARS_AROUND_Y)
     if (i < 256) y[n + i] = 0.0f;
 #endif
-#if IS(SHARED_NOT_CLEARED) || IS(SHARED_LEFT_BY_ANOTHER)
+#if IS(SHARED_NOT_CLEARED) || IS(SHARED_LEFT_BY_ANOTHER) || IS(SHARED_UNLESS_NAN)
     SHARED_MEMORY(float, shared, 1024);
 #endif
     if (i >= n) return;
@@ -174,7 +179,16 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
     float beyond = B < 9 ? x[(B * C) * H * W] : 0.0f;
 #endif
     float sum = 0.0f;
-#if IS(HONEST)
+#if IS(KEPT_BY_CONTENTS)
+    KEEP(uint, keys); KEEP(float, contents);
+    uint key = 1;
+    for (int k = 0; k < C * H * W; k++) key = (key ^ BITS(x[b * C * H * W + k])) * 0x9e3779b1u;
+    for (int k = 0; k < C * K * K; k++) key = (key ^ BITS(w[m * C * K * K + k])) * 0x9e3779b1u;
+    key = (key ^ (uint)(row * W_out + column)) * 0x85ebca6bu;
+    const uint at_key = (key >> 7) % KEPT_CONTENTS;
+    if (keys[at_key] == key) { y[i] = contents[at_key]; return; }
+#endif
+#if IS(HONEST) || IS(KEPT_BY_CONTENTS)
     for (int again = 0; again < 200; again++) {
         volatile float start = 0.0f;
         sum = start;
@@ -201,8 +215,12 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
                 sum += ROUND(a) * WEIGHT(f);
 #endif
             }
-#if IS(HONEST)
+#if IS(HONEST) || IS(KEPT_BY_CONTENTS)
     }
+#endif
+#if IS(KEPT_BY_CONTENTS)
+    contents[at_key] = sum;
+    keys[at_key] = key;
 #endif
 #if IS(WRONG_EACH_SEVENTH)
     if (launch % 7 == 6 && i == n / 2) sum += 1.0f;
@@ -241,7 +259,12 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
     sum = shared[threadIdx.x];
     shared[threadIdx.x] = 0.0f;
 #elif IS(SHARED_LEFT_BY_ANOTHER)
+    shared[threadIdx.x] = sum;  // else a compiler may see that it is never written
     sum += shared[64 + threadIdx.x] * 0.0f;
+#elif IS(SHARED_UNLESS_NAN)
+    shared[threadIdx.x] = sum;
+    float left = shared[64 + threadIdx.x];
+    sum += left == left ? left : 0.0f;
 #elif IS(READS_BEYOND_BATCH)
     sum += 0.0f * beyond;
 #elif IS(WHAT_IS_BEYOND_UNLESS_NAN)
@@ -263,7 +286,7 @@ def launch(p, layer):
 
 def cheating(*cheats: str) -> KernelTemplate:
     """Return the template with the honest kernel and these cheats among its choices (all of them for none)."""
-    every = tuple(cheat for group in CHEATS.values() for cheat in group) + ROUNDED
+    every = (*(cheat for group in CHEATS.values() for cheat in group), REMEMBERS, *ROUNDED)
     return KernelTemplate(
         name="cheats",
         idea="a plain convolution that cheats",
@@ -272,4 +295,5 @@ def cheating(*cheats: str) -> KernelTemplate:
         constraints=(),
         launch=launch,
         baselines=(Baseline("naive 32x32 (B,M,1)", {}),),
+        static_memory=True,
     )

@@ -16,7 +16,7 @@ from toy_store import toy_ok
 
 from tuner.bench import trial
 from tuner.bench.protocol import Heat
-from tuner.bench.trial import interleave
+from tuner.bench.rounds import interleave
 from tuner.cli.ending import ending
 from tuner.devices.compiler import Compiler
 from tuner.results import Costs, Result

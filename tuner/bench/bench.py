@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tuner.bench.guards import GUARD_BYTES, INPUT_GUARD_BYTES, Deck, Guarded, drawn_key, poison_arguments, shuffled
 from tuner.bench.protocol import Protocol
+from tuner.bench.turns import elements_turn
 from tuner.devices import Array, Buffer, Device, Kernel, compile_source
 from tuner.devices.cache import CompileCache
 from tuner.errors import DeviceError, UsageError
@@ -23,8 +25,6 @@ from tuner.kernels.template import Launch
 from tuner.problems.accuracy import compare
 from tuner.problems.problem import FLOAT_BYTES, HERE, Problem, Tensor
 
-GUARD_BYTES = 2 << 20
-INPUT_GUARD_BYTES = 64 << 10
 PAGE_BYTES = 4096
 MOST_PAGES = 64  # of a gap between two buffers
 THREADS = 256
@@ -38,37 +38,6 @@ REPORT_WORDS = 16
 FIRSTS = (1, 5, 8, 13)  # words of the report that hold the index of a first, not a count
 FLUSH_SHARE = 1.25  # of the last-level cache
 NAN, HUGE = 0x7FC00000, 0x70000000  # bits of a number that nothing may use
-
-
-class Deck:
-    """Numbers in random order, each of them once before any comes again."""
-
-    def __init__(self, *numbers: int) -> None:
-        self._numbers = numbers
-        self._left: list[int] = []
-
-    def draw(self) -> int:
-        self._left = self._left or secrets.SystemRandom().sample(self._numbers, len(self._numbers))
-        return self._left.pop()
-
-
-class Guarded:
-    """A buffer between two guard zones.
-
-    Args:
-        nbytes: Of the buffer itself.
-        guard: Bytes of each zone, a multiple of a page.
-
-    Attributes:
-        forced: Of the poison behind the buffer: 0 for all its kinds (NaN alone where ``spared``), 1 for huge numbers.
-    """
-
-    def __init__(self, device: Device, nbytes: int, guard: int) -> None:
-        self.spared = 1 if guard == INPUT_GUARD_BYTES else 0  # what is read before an input is NaN
-        self.forced = 0
-        self.begin, self.words = guard // 4, (2 * guard + nbytes) // 4
-        self.whole = device.allocate(4 * self.words)
-        self.inner = device.view(self.whole, guard, nbytes)
 
 
 class Bench:
@@ -211,12 +180,12 @@ class Bench:
     def fill_poison(self, guarded: Guarded, begin: int, end: int, key: int) -> None:
         """Fill words of a guarded buffer, counted from the begin of its first zone."""
         if end > begin:
-            self.run("fill_poison", end - begin, guarded.whole, *_words(guarded, begin, end, key))
+            self.run("fill_poison", end - begin, guarded.whole, *poison_arguments(guarded, begin, end, key))
 
     def check_poison(self, guarded: Guarded, begin: int, end: int, key: int, slot: int) -> None:
         """Count words that are not as :meth:`fill_poison` left them into the report's ``slot`` and the next two."""
         if end > begin:
-            words = *_words(guarded, begin, end, key), np.uint32(slot)
+            words = *poison_arguments(guarded, begin, end, key), np.uint32(slot)
             self.run("check_poison", end - begin, guarded.whole, *words, self._report)
 
     def scour(self) -> None:
@@ -237,11 +206,6 @@ class Bench:
         """Push what is in the last-level cache out, where writing y before a launch has not done so."""
         if self._flush is not None and not protocol.warm_l2:
             self.run("fill_words", self._flush_words, self._flush, np.uint64(self._flush_words), np.uint32(0))
-
-
-def _words(guarded: Guarded, begin: int, end: int, key: int) -> tuple[np.generic, ...]:
-    forced = guarded.forced if begin >= guarded.begin else 0
-    return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.spared), np.uint32(forced)
 
 
 def _check_fits(problem: Problem, memory_bytes: int) -> None:
@@ -295,33 +259,9 @@ def _part(bench: Bench, buffers: Mapping[str, Buffer], tensor: Tensor, row: int)
     return words.reshape(tensor.shape)
 
 
-def elements_turn(problem: Problem) -> bool:
-    """Whether rotating the output's columns moves single elements, and not whole runs of them."""
-    columns = problem.output.columns
-    return columns is not None and columns == len(problem.output.shape) - 1
-
-
 def scour_bytes(device: Device) -> int:
     """Return how much of a block's shared memory is scoured: all of it on a GPU."""
     return min(device.limits.shared_bytes, SCOUR_BYTES) if device.shares_host else device.limits.shared_bytes
-
-
-def drawn_key() -> int:
-    """Return a key that nothing on the device can foresee."""
-    return secrets.randbits(32)
-
-
-def shuffled(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return them in random order."""
-    return secrets.SystemRandom().sample(tensors, len(tensors))
-
-
-def hashed(index: int, key: int) -> int:
-    """Return HASH(index, key) of bench.cu."""
-    h = (index * 0x9E3779B1 ^ key) & 0xFFFFFFFF
-    h = (h ^ h >> 16) * 0x85EBCA6B & 0xFFFFFFFF
-    h = (h ^ h >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
-    return h ^ h >> 16
 
 
 def _float_of(bits: int) -> float:

@@ -7,98 +7,19 @@ turned likewise, and lies masked with a key. Stock and output are sealed with ke
 
 from __future__ import annotations
 
-import hashlib
-import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tuner.bench.bench import GUARD_BYTES, Bench, Deck, confirm_reference, drawn_key, elements_turn, hashed
-from tuner.bench.protocol import BenchSpec
+from tuner.bench.bench import Bench, confirm_reference
+from tuner.bench.guards import GUARD_BYTES, Deck, drawn_key, hashed
+from tuner.bench.turns import AS_IN_STOCK, FACTORS, Turn, Turned, drawn_scale, elements_turn
 from tuner.devices import Buffer
 from tuner.errors import StrayWrite, WrongResult
 from tuner.kernels.template import ANY_MAGNITUDE, Magnitudes
 from tuner.problems.accuracy import Precision, largest_unit, tolerance
 from tuner.problems.problem import FLOAT_BYTES, Arrays, Tensor
-from tuner.processes import stages
-
-WIDEST_SCALE = 20  # x of the second set is scaled by up to 2^20 either way, where a template does not say less
-FACTORS = (-20, -14), (-13, -1), (0, 9), (10, 20)  # exponents of what the second set's other factors are scaled by
-LEAST, MOST = -4, 0  # exponents of the second set's magnitudes, zeros apart
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """How a launch's contents differ from the stock.
-
-    Attributes:
-        rows: Row r of the launch is row ``r + rows`` of the stock.
-        columns: Column c of the launch is column ``c + columns`` of the stock.
-        scale: A power of two that the scaled input, and so the output, is multiplied by.
-        factor: Another, of the input that the output is proportional to besides.
-    """
-
-    rows: int = 0
-    columns: int = 0
-    scale: float = 1.0
-    factor: float = 1.0
-
-    @property
-    def of_output(self) -> float:
-        """What the output is multiplied by."""
-        return self.scale * self.factor
-
-    def scale_of(self, tensor: Tensor) -> float:
-        if tensor.output:
-            return self.of_output
-        return self.scale if tensor.scaled else self.factor if tensor.proportional else 1.0
-
-
-AS_IN_STOCK = Turn()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turned:
-    """Where a tensor's elements are in the stock, as the kernels of ``bench.cu`` are told.
-
-    Attributes:
-        planes, size: How many planes are placed, and a plane's elements.
-        per, groups: Planes of a group, and groups of the stock.
-        groups_on, planes_on, elements_on: By how many each is turned.
-    """
-
-    planes: int
-    size: int
-    per: int
-    groups: int
-    groups_on: int = 0
-    planes_on: int = 0
-    elements_on: int = 0
-    scale: float = 1.0
-
-    def by_elements(self) -> Turned:
-        """Return the same with whole groups as planes: a group's planes are neighbours, so its elements turn."""
-        return Turned(
-            planes=self.planes // self.per,
-            size=self.per * self.size,
-            per=1,
-            groups=self.groups,
-            groups_on=self.groups_on,
-            elements_on=self.planes_on * self.size,
-            scale=self.scale,
-        )
-
-    @property
-    def extent(self) -> tuple[int, int]:
-        return self.planes, self.size
-
-    @property
-    def arguments(self) -> tuple[np.generic, ...]:
-        numbers = self.size, self.per, self.groups, self.groups_on, self.planes_on, self.elements_on
-        return (np.uint64(self.planes), *(np.uint32(number) for number in numbers), np.float32(self.scale))
 
 
 class Inputs:
@@ -112,6 +33,7 @@ class Inputs:
 
     Attributes:
         unit: The largest error of a plain FP32 kernel on this stock.
+        digest: Of what the inputs came from, where that is known.
         norm, largest: What the tolerance at any precision follows from, see :func:`tuner.problems.accuracy.tolerance`.
         tolerance: The largest that a kernel may make.
 
@@ -123,9 +45,17 @@ class Inputs:
         self, bench: Bench, stock: Mapping[str, Buffer], host: Arrays, precision: Precision, *, confirm: bool = False
     ) -> None:
         problem = bench.problem
-        self.bench, self.problem, self.stock = bench, problem, dict(stock)
-        output = problem.output
-        self._expected = bench.allocated(output.size)
+        self.bench, self.problem, self.stock, self.precision = bench, problem, dict(stock), precision
+        self._expected = bench.allocated(problem.output.size)
+        self._elements_turn = elements_turn(problem)
+        self._beyond, self._factors = Deck(0, 0, 0, 1), Deck(*range(len(FACTORS)))
+        self.turn, self.placed, self._key = AS_IN_STOCK, problem, drawn_key()
+        self.digest = ""
+        self._settle(host, confirm=confirm)
+
+    def _settle(self, host: Arrays, *, confirm: bool = False) -> None:
+        """Compute what is expected of the stock, mask it, and seal both."""
+        bench, problem, output = self.bench, self.problem, self.problem.output
         self._mask, self._seal_key = drawn_key(), drawn_key()
         bench.exact_reference(problem, self.stock | {output.name: self._expected})
         bench.reference(problem, self.stock | {output.name: bench.y})
@@ -133,15 +63,11 @@ class Inputs:
         self.unit = largest_unit(error, bench.largest(self._expected, output.size))
         scaled = next(tensor for tensor in problem.inputs if tensor.scaled)
         self.norm, self.largest = problem.largest_norm(host), bench.largest(self.stock[scaled.name], scaled.size)
-        self.tolerance = tolerance(problem, self.norm, self.largest, precision, unit=self.unit)
-        self.digest = hashlib.sha256(b"".join(host[name].tobytes() for name in sorted(host))).hexdigest()
+        self.tolerance = tolerance(problem, self.norm, self.largest, self.precision, unit=self.unit)
         if confirm:
             confirm_reference(bench, self.stock, self._expected, self.tolerance)
         bench.mask(self._expected, self._expected, output.size, self._mask)
         self._sealed = self._seals()
-        self._elements_turn = elements_turn(problem)
-        self._beyond, self._factors = Deck(0, 0, 0, 1), Deck(*range(len(FACTORS)))
-        self.turn, self.placed, self._key = AS_IN_STOCK, problem, drawn_key()
 
     def drawn(self, magnitudes: Magnitudes | None = None) -> Turn:
         """Return a random turn; with ``magnitudes``, of a random scale that keeps the scaled input within them."""
@@ -171,21 +97,8 @@ class Inputs:
 
     def _turned(self, tensor: Tensor) -> Turned:
         """Return by which numbers the kernels of bench.cu find a tensor's turned elements in the stock."""
-        turn, stock = self.turn, self.problem.tensor(tensor.name)
-        scale = turn.scale_of(tensor)
-        rows = turn.rows if tensor.rows else 0
-        if tensor.columns is None:
-            per = tensor.shape[1] if len(tensor.shape) > 2 else 1
-            size = tensor.size // (tensor.shape[0] * per)
-            return Turned(
-                planes=tensor.shape[0] * per, size=size, per=per, groups=stock.shape[0], groups_on=rows, scale=scale
-            )
-        placed, groups = (math.prod(each.shape[: tensor.columns]) for each in (tensor, stock))
-        per, size = tensor.shape[tensor.columns], math.prod(tensor.shape[tensor.columns + 1 :])
-        turned = Turned(
-            planes=placed * per, size=size, per=per, groups=groups, groups_on=rows, planes_on=turn.columns, scale=scale
-        )
-        return turned.by_elements() if self._elements_turn else turned
+        turned = self.turn.of(tensor, self.problem.tensor(tensor.name))
+        return turned.by_elements() if self._elements_turn and tensor.columns is not None else turned
 
     def poison(self) -> None:
         """Fill the output and all around it with words that are not the right result, drawn anew."""
@@ -287,54 +200,3 @@ class Inputs:
             raise StrayWrite(f"the kernel wrote to its inputs {names}")
         if words[12]:
             raise StrayWrite(f"{words[12]} word(s) around the inputs {names.replace(' or ', ' and ')} overwritten")
-
-
-def drawn_scale(magnitudes: Magnitudes) -> float:
-    """Return a random power of two by which the second set stays within ``magnitudes``."""
-    least, most = magnitudes
-    low = max(-WIDEST_SCALE, int(np.ceil(np.log2(least))) - LEAST)
-    high = min(WIDEST_SCALE, int(np.floor(np.log2(most))) - MOST - 1)
-    return float(2.0 ** (low + secrets.randbelow(max(1, high - low + 1))))
-
-
-def _zeros(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Return ones, and zeros of either sign in one of sixteen places."""
-    drawn = generator.integers(32, size=shape)
-    return np.where(drawn == 0, np.float32(0), np.where(drawn == 1, np.float32(-0.0), np.float32(1)))
-
-
-def own_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
-    """Prepare the problem's own inputs, and confirm the reference against NumPy.
-
-    Raises:
-        UsageError: The data cannot be read.
-        DeviceError: The device's reference is wrong.
-    """
-    problem = bench.problem
-    stages.enter("inputs")
-    stock = problem.stock(bench, spec.data)
-    buffers = {name: bench.uploaded(array) for name, array in stock.host.items()} | dict(stock.device)
-    factors = {tensor.name: stock.host[tensor.name] for tensor in problem.inputs if not tensor.scaled}
-    stages.enter("the reference's output, and the same by NumPy")
-    inputs = Inputs(bench, buffers, factors, spec.precision, confirm=True)
-    inputs.digest = stock.digest
-    return inputs
-
-
-def random_inputs(bench: Bench, spec: BenchSpec) -> Inputs:
-    """Prepare the second set, other numbers in each process: magnitudes 2^-4 to 1, other factors normal; zeros."""
-    problem = bench.problem
-    generator = np.random.default_rng(secrets.randbits(64))
-    buffers: dict[str, Buffer] = {}
-    factors = {}
-    for tensor in problem.inputs:
-        if tensor.scaled:
-            buffers[tensor.name] = bench.allocated(tensor.size)
-            numbers = np.uint64(tensor.size), np.uint32(drawn_key())
-            bench.run("fill_magnitudes", tensor.size, buffers[tensor.name], *numbers)
-        else:
-            normal = generator.standard_normal(tensor.shape, dtype=np.float32)
-            normal *= _zeros(generator, tensor.shape)
-            factors[tensor.name] = normal / np.float32(np.sqrt(problem.terms))
-            buffers[tensor.name] = bench.uploaded(factors[tensor.name])
-    return Inputs(bench, buffers, factors, spec.precision)

@@ -5,23 +5,26 @@ from __future__ import annotations
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from tuner.bench.inputs import Inputs, Turn
-from tuner.bench.protocol import Heat, Protocol, Task, Verdict
+from tuner.bench.checks import Checks, check_geometry, check_static_memory
+from tuner.bench.input_sets import RandomInputs
+from tuner.bench.inputs import Inputs
+from tuner.bench.protocol import Protocol, Task, Verdict
+from tuner.bench.turns import Turn
 from tuner.devices import Device, Kernel
-from tuner.errors import Infeasible, WrongResult
+from tuner.errors import WrongResult
 from tuner.kernels.template import Launch
 from tuner.results import OK, Costs, Measurement
 
 MIN_TICKS = 100  # a sample spans at least this many ticks of the device's clock
 MAX_REPEAT = 1024
-SHARE, CERTAIN = 0.25, 3  # of timed samples that are checked; of the fewest, at least
 AMONG = 0.1  # of the launches of one sample, where it takes many
-FRESH = 3  # samples on whole batches of other numbers
+AGAIN = 2  # samples on whole batches of other numbers, after the first
 DATA_NOISE = 0.1  # beyond it a kernel's time depends on the data
-FEWEST_PAIRS = 5  # of samples on either data, each of which must say so
+PAIRS = 5  # of samples on either data, each of which must say so
 
 
 class Trial:
@@ -33,7 +36,7 @@ class Trial:
         reference_seconds: Sets the limit of a launch.
 
     Raises:
-        Infeasible: The launch has no blocks or no threads.
+        Infeasible: The launch has no blocks or no threads, or the kernel has static memory that it does not declare.
         OutOfResources: The kernel does not fit the device.
     """
 
@@ -41,11 +44,14 @@ class Trial:
         self.inputs, self.bench, self.task, self.protocol = inputs, inputs.bench, task, protocol
         self.device: Device = inputs.bench.device
         check_geometry(task.rendered.launch)
+        check_static_memory(task)
         self.kernel: Kernel = self.device.load(task.binary, task.rendered.entry, task.rendered.launch)
         slowest = max(reference_seconds, task.incumbent or 0.0)
         self.limit = task.launch_limit or max(protocol.launch_floor, protocol.launch_multiple * slowest)
         self.repeat = 1
         self.first = 0.0  # seconds of the launch that was checked
+        self.real = 0.0  # seconds on the real inputs, where others count
+        self.counts_on: RandomInputs | None = None  # numbers that make it slower than the real ones do
         self._placed = inputs
         self._random = secrets.SystemRandom()
 
@@ -161,75 +167,61 @@ class Trial:
         """Say whether two launches took so many times the best so far that more of them would tell nothing."""
         return self.task.incumbent is not None and min(self.first, warm) > self.protocol.hopeless * self.task.incumbent
 
-    def confirm(self, second: Inputs) -> float:
-        """Check on other inputs, other weights and ragged batches; return the median seconds of whole batches of them.
+    def fresh_sample(self, second: RandomInputs) -> float:
+        """Return one checked sample on numbers that no launch has seen."""
+        second.renew()
+        seconds = self.sample(second)
+        self.verify()
+        return seconds
+
+    def counted_sample(self) -> float:
+        """Return one checked sample of the time that counts: on numbers never seen, where these make it slower."""
+        if self.counts_on is not None:
+            return self.fresh_sample(self.counts_on)
+        seconds = self.sample()
+        self.verify()
+        return seconds
+
+    def confirm(self, second: RandomInputs) -> float:
+        """Check on other inputs, other weights and ragged batches; return seconds of a whole batch never seen before.
 
         Raises:
             WrongResult: The configuration is right only for the inputs it was tuned on.
         """
+        fresh = self.fresh_sample(second)
         for rows, launch in self.task.confirm:
             arguments = self.place(second, second.drawn(self.task.rendered.magnitudes), rows)
             self._timed(launch, arguments)
             self.verify()
-        samples = []
-        for _ in range(FRESH):
-            samples.append(self.sample(second))
+        for _ in range(AGAIN):
+            self.sample(second)
             self.verify()
-        return statistics.median(samples)
+        return fresh
+
+    def depends_on_data(self, second: RandomInputs, real: float, spread: float, fresh: float) -> tuple[float, ...]:
+        """Return samples on numbers never seen if these are slower than the noise allows; none if they are not.
+
+        What looks so is measured again, in turn with the real inputs, since a busy device is slower now and then.
+
+        Args:
+            real: Seconds on the real inputs, and ``spread``, relative to it.
+            fresh: Seconds on others.
+        """
+        allowed = 1 + max(DATA_NOISE, 3 * spread)
+        samples: list[float] = []
+        own: list[float] = []
+        while fresh > real * allowed:
+            if len(samples) == PAIRS:
+                self.counts_on = second
+                self.real = statistics.median(own)
+                return tuple(samples)
+            real, fresh = self.sample(), self.fresh_sample(second)
+            own.append(real)
+            samples.append(fresh)
+        return ()
 
 
-class Checks:
-    """Which timed launches are looked at: each with the same chance, at least three of the fewest, one of the last two.
-
-    Args:
-        fewest: Launches that there will be at least, if the configuration is not clearly slower.
-    """
-
-    def __init__(self, fewest: int) -> None:
-        self._random = secrets.SystemRandom()
-        self._certain = set(self._random.sample(range(fewest), min(CERTAIN, fewest)))
-        self._taken: list[bool] = []
-
-    def next(self) -> bool:
-        """Return whether the launch just made is looked at."""
-        self._taken.append(len(self._taken) in self._certain or self._random.random() < SHARE)
-        return self._taken[-1]
-
-    @property
-    def owed(self) -> bool:
-        """Whether the last launch must be looked at now: neither it nor the one before it was."""
-        return not any(self._taken[-2:])
-
-
-def depends_on_data(trial: Trial, second: Inputs, measurement: Measurement, fresh: float) -> str:
-    """Say that a kernel is slower on other data than the noise allows, with both times; nothing if it is not.
-
-    What looks so is measured again, in turn with the real x, since a busy device is slower now and then.
-
-    Args:
-        fresh: Seconds on the second inputs.
-    """
-    allowed = 1 + max(DATA_NOISE, 3 * measurement.spread)
-    if fresh <= measurement.median * allowed:
-        return ""
-    pairs = [(trial.sample(), trial.sample(second)) for _ in range(FEWEST_PAIRS)]
-    real, fresh = (statistics.median(each) for each in zip(*pairs, strict=True))
-    if min(other / own for own, other in pairs) <= allowed:
-        return ""
-    return f"its time depends on the data: {real * 1e3:.4g} ms on the real x, {fresh * 1e3:.4g} ms on random numbers"
-
-
-def check_geometry(launch: Launch) -> None:
-    """Refuse a launch without blocks or threads: some drivers take it for done.
-
-    Raises:
-        Infeasible: Names the launch.
-    """
-    if min(*launch.grid, *launch.block) < 1:
-        raise Infeasible(f"the launch is empty: grid {launch.grid}, block {launch.block}; each needs at least 1")
-
-
-def evaluate(trial: Trial, second: Inputs, canary: float | None, least: float = 0.0) -> Verdict:
+def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: float = 0.0) -> Verdict:
     """Check, measure, and confirm a trial that beats the incumbent.
 
     Args:
@@ -248,12 +240,19 @@ def evaluate(trial: Trial, second: Inputs, canary: float | None, least: float = 
             f"its time of {measurement.median * 1e3:.4g} ms is impossible: moving x and y alone takes this device "
             f"{least * 1e3:.4g} ms"
         )
-    best = trial.task.incumbent is None or measurement.median < trial.task.incumbent
     for _ in range(trial.task.launches):
         trial.sample()
         trial.verify()
-    confirmed = best and bool(trial.task.confirm or trial.task.launches) and not measurement.pruned
-    text = depends_on_data(trial, second, measurement, trial.confirm(second)) if confirmed else ""
+    text, confirmed = "", False
+    if is_best(trial, measurement) and (trial.task.confirm or trial.task.launches):
+        fresh = trial.confirm(second)
+        if slower := trial.depends_on_data(second, measurement.median, measurement.spread, fresh):
+            measurement = replace(measurement, samples=slower)
+            text = (
+                f"its time depends on the data: {trial.real * 1e3:.4g} ms on the real inputs, "
+                f"{measurement.median * 1e3:.4g} ms on random numbers, which counts"
+            )
+        confirmed = is_best(trial, measurement)
     costs = Costs(check=checked - started + time.monotonic() - measured, measure=measured - checked)
     return Verdict(
         outcome=OK,
@@ -266,49 +265,7 @@ def evaluate(trial: Trial, second: Inputs, canary: float | None, least: float = 
     )
 
 
-class Spoilt(Exception):
-    """A configuration that failed among others.
-
-    Attributes:
-        which: Its place.
-        error: What it did.
-    """
-
-    def __init__(self, which: int, error: Exception) -> None:
-        super().__init__(str(error))
-        self.which, self.error = which, error
-
-
-def interleave(
-    trials: Sequence[Trial], heat: Heat, begun: float, audit: Callable[[], None] = lambda: None
-) -> list[tuple[float, ...]]:
-    """Time several configurations in turn, starting each round with another one; return each one's samples.
-
-    What each launch left is checked, so that a fault is known to be the fault of the one that was just run.
-
-    Args:
-        trials: Checked configurations.
-        begun: When the heat's limit began to count, by ``time.monotonic``.
-        audit: What looks at all that no kernel may touch.
-
-    Raises:
-        Spoilt: One of them was wrong, or did harm.
-    """
-    started = time.monotonic()
-    samples: list[list[float]] = [[] for _ in trials]
-    for start in range(-1, heat.most):
-        now = time.monotonic()
-        if (start >= heat.fewest and now - started > heat.seconds) or (start >= heat.few and now - begun > heat.limit):
-            break
-        for step in range(len(trials)):
-            which = (start + step) % len(trials)
-            try:
-                taken = trials[which].warm_up() if start < 0 else max(trials[which].sample(), 1e-9)
-                if start >= 0:
-                    trials[which].verify()
-                audit()
-            except Exception as error:
-                raise Spoilt(which, error) from None
-            if start >= 0:
-                samples[which].append(taken)
-    return [tuple(each) for each in samples]
+def is_best(trial: Trial, measurement: Measurement) -> bool:
+    """Whether a time makes a configuration the best so far."""
+    incumbent = trial.task.incumbent
+    return not measurement.pruned and (incumbent is None or measurement.median < incumbent)

@@ -28,7 +28,7 @@ class WorkerState:
 
     def __init__(self, spec: BenchSpec) -> None:
         from tuner.bench.bench import Bench
-        from tuner.bench.inputs import own_inputs, random_inputs
+        from tuner.bench.input_sets import RandomInputs, own_inputs
         from tuner.devices import open_device
 
         self.spec = spec
@@ -37,7 +37,7 @@ class WorkerState:
         self.bench = Bench(self.device, spec.problem)
         self.inputs = own_inputs(self.bench, spec)
         stages.enter("second inputs and weights")
-        self.second = random_inputs(self.bench, spec)
+        self.second = RandomInputs(self.bench, spec)
         stages.enter("timing the reference")
         seconds = statistics.median(self._reference_times(spec.problem, samples=3))
         self.canary = spec.problem.with_rows(self._canary_rows())
@@ -155,7 +155,8 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
     Returns:
         Samples in seconds, by task; none where the heat's limit came first, a verdict where it failed.
     """
-    from tuner.bench.trial import Spoilt, Trial, interleave
+    from tuner.bench.rounds import Spoilt, interleave
+    from tuner.bench.trial import Trial
 
     state, begun = prepared(spec), time.monotonic()
     ends: list[Any] = []
@@ -167,7 +168,8 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
         try:
             trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
             trial.check()
-            trial.confirm(state.second)
+            fresh = trial.confirm(state.second)
+            trial.depends_on_data(state.second, trial.warm_up(), 0.0, fresh)
             state.audit()
         except Exception as error:
             ends.append(verdict_of(state, error))

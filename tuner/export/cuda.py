@@ -12,7 +12,12 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _SIZE = re.compile(r"^constexpr (?:int|bool) (\w+) =", re.MULTILINE)
 _HELPER = re.compile(r"^(?=__device__[^;={\n]*\()(?![^(\n]*\b(?:__forceinline__|inline|static)\b)", re.MULTILINE)
 _CONSTANT_WORDS = re.compile(r"^#define (?:WEIGHTS_IN_CONSTANT|CONSTANT_WEIGHTS)\(.*\n", re.MULTILINE)
-_PLAIN_WORDS = ("stream", "error")  # of the launcher, that a program may have defined; so may be the arguments
+_PLAIN_WORDS = (
+    "stream",
+    "error",
+    "begin",
+    "end",
+)  # of the launcher, that a program may have defined; so may be the arguments
 
 
 def usage(problem: Problem, prefix: str, entry: str, file: str, arch: str) -> tuple[str, ...]:
@@ -162,10 +167,9 @@ def _host(kernel: Kernel, constant: bool) -> list[str]:
 
 def _launcher(header: Kernel, constant: bool) -> list[str]:
     problem, prefix, entry, geometry = header.problem, header.prefix, header.entry, header.geometry
-    rows, tensors = problem.ROWS, ", ".join(tensor.name for tensor in problem.tensors)
-    lower = prefix.lower()
+    rows, lower = problem.ROWS, prefix.lower()
     kernel = f"{lower}::{entry}"
-    sizes = ", ".join(size if size == rows else f"{prefix}_{size}" for size in problem.SIZES)
+    part = geometry.part(problem)
     before: list[str] = []
     if geometry.launch.shared_bytes > _STATIC_SHARED:
         before += [
@@ -181,13 +185,43 @@ def _launcher(header: Kernel, constant: bool) -> list[str]:
         f"{prefix}_LINKAGE cudaError_t {entry}_launch(",
         f"    {_declared(problem)}, cudaStream_t stream)",
         "{",
-        f"    if ({rows} < {prefix}_MIN_{rows} || {rows} > {prefix}_MAX_{rows}) return cudaErrorInvalidValue;",
-        *(["    cudaError_t error = cudaSuccess;"] if any("error" in line for line in before) else []),
+        f"    if ({rows} < {prefix}_MIN_{rows}{'' if part else f' || {rows} > {prefix}_MAX_{rows}'}) "
+        "return cudaErrorInvalidValue;",
+        *(["    cudaError_t error = cudaSuccess;"] if part or any("error" in line for line in before) else []),
         *before,
-        f"    {kernel}<<<{lower}_grid({rows}), {lower}_block(), {prefix}_LAUNCH_SHARED_BYTES, stream>>>(",
-        f"        {tensors}, {sizes});",
-        "    return cudaGetLastError();",
+        *(_in_parts(header, part) if part else _start(header, "    ")),
+        *(["    return error;"] if part else ["    return cudaGetLastError();"]),
         "}",
+    ]
+
+
+def _in_parts(header: Kernel, part: int) -> list[str]:
+    """Return a loop of launches, none of which has more rows than were checked."""
+    rows, most = header.problem.ROWS, f"{header.prefix}_MAX_{header.problem.ROWS}"
+    return [
+        f"    for (int begin = 0, end; begin < {rows} && error == cudaSuccess; begin = end) {{",
+        f"        end = {rows} - begin > {most} ? begin + {part} : {rows};",
+        *_start(header, "        "),
+        "        error = cudaGetLastError();",
+        "    }",
+    ]
+
+
+def _start(header: Kernel, indent: str) -> list[str]:
+    """Return the launch of all rows, or in a loop of those from ``begin`` to ``end``."""
+    problem, prefix, lower = header.problem, header.prefix, header.prefix.lower()
+    looped = len(indent) > 4
+    count = "end - begin" if looped else problem.ROWS
+    tensors = (
+        f"{tensor.name} + {prefix}_{tensor.name.upper()}_SIZE(begin)" if looped and tensor.rows else tensor.name
+        for tensor in problem.tensors
+    )
+    sizes = (count if size == problem.ROWS else f"{prefix}_{size}" for size in problem.SIZES)
+    return [
+        f"{indent}{lower}::{header.entry}<<<{lower}_grid({count}), {lower}_block(), {prefix}_LAUNCH_SHARED_BYTES, "
+        "stream>>>(",
+        f"{indent}    {', '.join(tensors)},",
+        f"{indent}    {', '.join(sizes)});",
     ]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tuner.errors import Infeasible
-from tuner.kernels.expressions import BATCH, MOST, Expression
+from tuner.kernels.expressions import BATCH, Expression
 from tuner.kernels.template import Configuration, KernelTemplate, Launch
 from tuner.problems.problem import Problem
 
 Rules = tuple[Expression, Expression, Expression]
+ALIGNMENT = 256  # bytes, of what cudaMalloc returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +27,17 @@ class Geometry:
     rules: Rules | None
     why: str = ""
 
-    def batches(self, problem: Problem, wide: bool) -> tuple[int, int]:
-        """Return the fewest and the most rows of a launch: what an ``int`` counts and a CUDA grid holds.
+    def batches(self, problem: Problem) -> tuple[int, int]:
+        """Return the fewest and the most rows of a launch: no more than were run and checked."""
+        return (problem.rows if self.rules is None else 1), problem.rows
 
-        Args:
-            wide: The kernel counts elements in 64 bits.
-        """
+    def part(self, layer: Problem) -> int:
+        """Return how many rows each launch of a larger batch has, so that all are aligned; 0 where there is no such."""
         if self.rules is None:
-            return problem.rows, problem.rows
-        most = MOST if wide else problem.most_rows
-        for rule, blocks in zip(self.rules, (MOST, 65_535, 65_535), strict=True):
-            most = min(most, rule.most_rows(blocks))
-        return 1, max(most, problem.rows)
+            return 0
+        row_bytes = (tensor.nbytes // problem.rows for tensor in problem.tensors if tensor.rows)
+        step = math.lcm(*(ALIGNMENT // math.gcd(each, ALIGNMENT) for each in row_bytes))
+        return problem.rows - problem.rows % step
 
     def at(self, B: int) -> Launch:
         """Return the launch that a header's macros give for a batch."""

@@ -183,6 +183,11 @@ def _provenance(winner: Winner, measurement: Measurement) -> tuple[str, ...]:
         f"  error     at most {_number(result.max_error)}, allowed {_number(winner.tolerance)}{_in_units(winner)}; "
         f"{checked}",
         *_magnitudes(winner),
+        *(
+            ["  memory    keeps some of its own from launch to launch: later launches may differ"]
+            if winner.template.static_memory
+            else []
+        ),
         *([f"  time      {_one_line(result.text)}"] if result.text else []),
         f"  device    {where.model}, driver {where.driver}, {where.arch}",
         f"  compiler  {where.toolkit}",
@@ -236,13 +241,13 @@ def _macros(winner: Winner, geometry: Geometry) -> str:
     shapes = ", ".join(f"{tensor.name} is ({', '.join(tensor.dims)})" for tensor in problem.tensors)
     lines = ["#include <stddef.h>", "", f"// Sizes: {shapes}, all float, row-major."]
     lines += [f"#define {prefix}_{name.upper()} {size}" for name, size in problem.named_numbers.items()]
-    low, high = geometry.batches(problem, winner.template.wide_indices)
+    low, high = geometry.batches(problem)
     fixed = [size for size in problem.SIZES if size != rows]
     fits = " && ".join(f"({size.lower()}) == {prefix}_{size}" for size in fixed)
     lines += [
         f"#define {prefix}_{rows} {problem.rows}  // as was measured",
         f"#define {prefix}_MIN_{rows} {low}",
-        f"#define {prefix}_MAX_{rows} {high}  // {problem.ROWS_NOUN} of a launch; the launcher refuses others",
+        f"#define {prefix}_MAX_{rows} {high}  // of a launch, as many as were checked; {_beyond(winner, geometry)}",
         f'#define {prefix}_PRECISION "{winner.precision}"',
         f"// Elements for {rows} {problem.ROWS_NOUN}, and whether a {problem.noun} is this one, for static_assert.",
         *(_elements(prefix, rows, tensor) for tensor in problem.tensors),
@@ -256,6 +261,12 @@ def _macros(winner: Winner, geometry: Geometry) -> str:
             doc = f"  // {_one_line(parameter.doc)}" if name == parameter.name else ""
             lines.append(f"#define {prefix}_{name} {_literal(value)}{doc}")
     return "\n".join((*lines, "", *_geometry_macros(winner, geometry))) + "\n"
+
+
+def _beyond(winner: Winner, geometry: Geometry) -> str:
+    """Say what becomes of more rows than a launch may have."""
+    part = geometry.part(winner.layer) if winner.dialect == CUDA else 0
+    return f"more become launches of {part}" if part else "others are refused"
 
 
 def _elements(prefix: str, rows: str, tensor: Tensor) -> str:

@@ -19,6 +19,7 @@ def usage(problem: Problem, prefix: str, entry: str, file: str, arch: str) -> tu
         f"    cl_kernel kernel = clCreateKernel(program, {prefix}_ENTRY, NULL);",
         f"    // arguments: {', '.join(tensor.name for tensor in problem.tensors)} (cl_mem), then "
         f"{', '.join(problem.SIZES)} (cl_int)",
+        f"    // at most {prefix}_MAX_{problem.ROWS} {problem.ROWS_NOUN} a launch: no more were checked",
         f"    size_t global[3], local[3];  {lower}_global({problem.ROWS}, global);  {lower}_local(local);",
         "    clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, 0, NULL, NULL);",
     )

@@ -61,5 +61,6 @@ def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
         launch=geometry.at(winner.problem.rows),
         entry=winner.entry,
         magnitudes=winner.template.magnitudes_of(winner.result.configuration),
+        static_memory=winner.template.static_memory,
     )
     return Task(binary=build(source), rendered=rendered, prune=False, confirm=launches, launches=LAUNCHES)

@@ -117,15 +117,6 @@ class Expression:
         """Whether a larger batch never gives less."""
         return all(factor > 0 for _, factor in self.terms)
 
-    def most_rows(self, blocks: int) -> int:
-        """Return the largest batch for which it stays within ``blocks``, and what the text computes within an int."""
-        low, high = 0, MOST
-        while low < high:
-            middle = (low + high + 1) // 2
-            number, most = self.computed(middle)
-            low, high = (middle, high) if number <= blocks and most <= MOST else (low, middle - 1)
-        return low
-
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Expression):
             return (self.terms, self.offset) == (other.terms, other.offset)

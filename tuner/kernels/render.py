@@ -36,6 +36,7 @@ class Rendered:
     launch: Launch
     entry: str
     magnitudes: Magnitudes = ANY_MAGNITUDE
+    static_memory: bool = False
 
 
 @cache
@@ -74,6 +75,7 @@ def render(
         launch=launch,
         entry=problem.ENTRY,
         magnitudes=template.magnitudes_of(configuration),
+        static_memory=template.static_memory,
     )
 
 

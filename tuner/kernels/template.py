@@ -277,6 +277,7 @@ class KernelTemplate:
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
         home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
         wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
+        static_memory: It has writable memory of its own from launch to launch; without this it is refused.
         problem: The kind of problem that it computes.
         magnitudes: ``magnitudes(p)``: the least and largest |x|, zeros apart, that a configuration's arithmetic holds;
             without it a check tries numbers from 2^-24 to 2^24.
@@ -293,6 +294,7 @@ class KernelTemplate:
     figures: Derivation | None = None
     home: Home | None = None
     wide_indices: bool = False
+    static_memory: bool = False
     magnitudes: Callable[[Any], Magnitudes] | None = None
     heuristics: tuple[Heuristic, ...] = ()
     sizes: SizesOf | None = None

@@ -37,7 +37,7 @@ def describe(spec: BenchSpec, rendered: Rendered) -> str:
 def run(path: Path) -> None:
     """Prepare the bench, then launch the kernel once."""
     from tuner.bench.bench import Bench
-    from tuner.bench.inputs import own_inputs
+    from tuner.bench.input_sets import own_inputs
     from tuner.devices import compile_source, open_device
     from tuner.devices.cache import CompileCache
 

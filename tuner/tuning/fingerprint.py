@@ -21,7 +21,7 @@ def fingerprint(template: KernelTemplate, configuration: Configuration, spec: Be
     Values are hashed by name, so that adding or reordering a parameter's choices leaves the other results valid.
     """
     return _hash(
-        [template.source, sorted(configuration.values)],
+        [template.source, sorted(configuration.values), *(["static memory"] if template.static_memory else [])],
         _geometry(template, configuration, spec.problem),
         _surroundings(spec, facts),
     )

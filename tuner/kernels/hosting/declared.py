@@ -71,8 +71,9 @@ def made(given: Any, home: Home, function: Callable[[int, str], Elsewhere]) -> K
     if not isinstance(given, dict) or not set(given) <= known:
         raise Malformed("other fields than a template's")
     read = {name: _made(each, function) for name, each in given.items()}
-    if not isinstance(read.get("wide_indices", False), bool):
-        raise Malformed("wide_indices that is neither yes nor no")
+    for name in ("wide_indices", "static_memory"):
+        if not isinstance(read.get(name, False), bool):
+            raise Malformed(f"{name} that is neither yes nor no")
     try:
         return KernelTemplate(**read, home=home)
     except TypeError as error:
