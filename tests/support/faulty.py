@@ -174,6 +174,7 @@ def faulty(*faults: str, threads: tuple[int, ...] = (64,)) -> KernelTemplate:
         name="faulty",
         idea="a plain convolution, broken on purpose",
         source="#define SHARED_WORDS 100000000\n" + SOURCE,
+        static_memory=True,
         parameters=(
             Parameter(name="FAULT", choices=faults or tuple(OUTCOMES), doc="what is wrong with it"),
             Parameter(name="THREADS", choices=threads, doc="threads a block"),
