@@ -421,7 +421,7 @@ def test_header_computes_the_layer_on_a_gpu(name: str, tmp_path: Path) -> None:
         folder.mkdir()
         batch = (10_000, 16)[number % 2]  # 33 images are three launches of at most 16
         wanted = winner(layer, template=template, configuration=configuration)
-        header(folder, "one.h", dataclasses.replace(wanted, layer=find_layer(layer, batch=batch)))
+        header(folder, "one.h", dataclasses.replace(wanted, problem=find_layer(layer, batch=batch)))
         compiled(folder, "main.cu", full(main, batch=batch), "nvcc", *target(arch).split())
         done = subprocess.run([folder / "a.out"], capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, f"{configuration}: {done.stdout}{done.stderr}"

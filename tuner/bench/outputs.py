@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.bench.inputs import AS_IN_STOCK
+from tuner.bench.turns import AS_IN_STOCK
 from tuner.problems.accuracy import F32
 from tuner.problems.problem import FLOAT_BYTES, Arrays, Problem
 

@@ -31,7 +31,7 @@ class Geometry:
         """Return the fewest and the most rows of a launch: no more than were run and checked."""
         return (problem.rows if self.rules is None else 1), problem.rows
 
-    def part(self, layer: Problem) -> int:
+    def part(self, problem: Problem) -> int:
         """Return how many rows each launch of a larger batch has, so that all are aligned; 0 where there is no such."""
         if self.rules is None:
             return 0

@@ -265,7 +265,7 @@ def _macros(winner: Winner, geometry: Geometry) -> str:
 
 def _beyond(winner: Winner, geometry: Geometry) -> str:
     """Say what becomes of more rows than a launch may have."""
-    part = geometry.part(winner.layer) if winner.dialect == CUDA else 0
+    part = geometry.part(winner.problem) if winner.dialect == CUDA else 0
     return f"more become launches of {part}" if part else "others are refused"
 
 
