@@ -103,7 +103,8 @@ def test_results_kept_by_contents_count_with_the_time_of_new_contents(tmp_path, 
     with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
         results = store.find_study(report.progress.study).results()
     text = next(each.text for each in results if each.configuration.as_dict()["CHEAT"] == REMEMBERS)
-    assert "its time depends on the data: " in text
+    if device == "cpu":  # a GPU is as fast at computing so little as at remembering it
+        assert "its time depends on the data: " in text
 
 
 @pytest.mark.parametrize("device", DEVICES)
