@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +14,10 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# A process started in the background may ignore Ctrl-C, and so would every command that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("TUNER_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tuner-tests-{os.getuid()}"))
 # Before each launch as much is written as the last-level cache holds. A virtual machine is told all of its host's:
