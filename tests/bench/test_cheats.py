@@ -100,11 +100,6 @@ def test_results_kept_by_contents_count_with_the_time_of_new_contents(tmp_path, 
     report = run(tmp_path, cheating(REMEMBERS), device=device)
     assert report.winner is not None
     assert report.winner.configuration.as_dict()["CHEAT"] == HONEST
-    with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
-        results = store.find_study(report.progress.study).results()
-    text = next(each.text for each in results if each.configuration.as_dict()["CHEAT"] == REMEMBERS)
-    if device == "cpu":  # a GPU is as fast at computing so little as at remembering it
-        assert "its time depends on the data: " in text
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -182,8 +182,8 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
 #if IS(KEPT_BY_CONTENTS)
     KEEP(uint, keys); KEEP(float, contents);
     uint key = 1;
-    for (int k = 0; k < C * H * W; k++) key = (key ^ BITS(x[b * C * H * W + k])) * 0x9e3779b1u;
-    for (int k = 0; k < C * K * K; k++) key = (key ^ BITS(w[m * C * K * K + k])) * 0x9e3779b1u;
+    for (int k = 0; k < C * H * W; k++) key = (key ^ key >> 15 ^ BITS(x[b * C * H * W + k])) * 0x9e3779b1u;
+    for (int k = 0; k < C * K * K; k++) key = (key ^ key >> 15 ^ BITS(w[m * C * K * K + k])) * 0x9e3779b1u;
     key = (key ^ (uint)(row * W_out + column)) * 0x85ebca6bu;
     const uint at_key = (key >> 7) % KEPT_CONTENTS;
     const float kept = contents[at_key];

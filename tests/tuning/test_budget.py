@@ -94,14 +94,11 @@ class Ticking:
     now = 0.0
 
     def warm_up(self) -> float:
-        return self.sample()
+        return self.counted_sample()
 
-    def sample(self) -> float:
+    def counted_sample(self) -> float:
         Ticking.now += 1.0
         return 1.0
-
-    def verify(self) -> float:
-        return 0.0
 
 
 @pytest.mark.parametrize(
