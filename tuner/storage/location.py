@@ -13,13 +13,12 @@ from sqlalchemy.exc import ArgumentError
 
 from tuner.errors import StorageError, StoreFull, UsageError
 from tuner.passwords import hidden
-from tuner.storage.sqlite_errors import one_line, sqlite_fault
+from tuner.storage.sqlite_errors import is_no_database, one_line, sqlite_fault
 
 DEFAULT_FOLDER = Path("studies")
 DEFAULT_URL = "sqlite:///studies/tuner.db"
 VARIABLE = "TUNER_STORAGE"
 LONGEST_NAME, LONGEST_PATH = 240, 500  # bytes; SQLite puts -journal or -wal behind a name
-_MAGIC = b"SQLite format 3\x00"
 _OPTUNA_TABLES = {"studies", "trials", "version_info"}
 _OUR_TABLE = "tuner_schema"
 
@@ -149,27 +148,22 @@ def _inspect_folder(path: Path) -> None:
 
 
 def _inspect_content(path: Path, create: bool) -> None:
-    with path.open("rb") as file:
-        head = file.read(100)
-    if not head:
+    """Let SQLite look into the file: it knows its own header, and its length in pages."""
+    if not path.stat().st_size:
         if not create:
             raise UsageError(f"storage {path} is empty; start a study with `tune run`, or give --storage")
         return
-    if not head.startswith(_MAGIC):
-        raise UsageError(f"storage {path} is not an SQLite database; give another path")
     try:
         journal = Path(f"{os.path.realpath(path)}-wal")
         has_journal = journal.exists() and journal.stat().st_size > 0
         if has_journal and not may_write(path):
             return  # SQLite cannot look into it here; whoever opens a copy will see
-        if not has_journal:  # else the missing pages may be in it
-            _inspect_size(path, head)
         tables = _tables(path, has_journal)
     except sqlite3.Error as error:
         fault = sqlite_fault(str(path), path, error)
         if isinstance(fault, StoreFull) and not create:
             return  # the same
-        raise fault from None
+        raise (UsageError(str(fault)) if is_no_database(error) else fault) from None
     if tables and _OUR_TABLE not in tables and not tables >= _OPTUNA_TABLES:
         named = ", ".join(sorted(tables)[:3])
         raise UsageError(f"storage {path} belongs to another program (it has {named}); give another path")
@@ -183,15 +177,3 @@ def _tables(path: Path, has_journal: bool) -> set[str]:
     with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     return {name for (name,) in rows if not name.startswith("sqlite_")}
-
-
-def _inspect_size(path: Path, head: bytes) -> None:
-    """Compare the file's length with the one in its header (pages times page size), when the header is current."""
-    page_size = int.from_bytes(head[16:18], "big")
-    page_size = 65536 if page_size == 1 else page_size
-    pages = int.from_bytes(head[28:32], "big")
-    if head[24:28] == head[92:96] and path.stat().st_size < pages * page_size:
-        raise StorageError(
-            f"storage {path} is cut short ({path.stat().st_size:,} of {pages * page_size:,} bytes); "
-            f"restore a copy, or rescue what is left: sqlite3 {path} .recover | sqlite3 rescued.db"
-        )

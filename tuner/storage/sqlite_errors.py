@@ -23,7 +23,7 @@ _REASONS = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and is writable",
     sqlite3.SQLITE_PERM: "cannot be opened; change the permissions of the file and its folder",
     sqlite3.SQLITE_NOTADB: "is not an SQLite database; give another path",
-    sqlite3.SQLITE_CORRUPT: f"is damaged; {_RESCUE}",
+    sqlite3.SQLITE_CORRUPT: f"is damaged or cut short; {_RESCUE}",
     sqlite3.SQLITE_BUSY: "is locked by another program for over 30 s; close that program and run again",
     sqlite3.SQLITE_LOCKED: "is locked by another program for over 30 s; close that program and run again",
     sqlite3.SQLITE_PROTOCOL: "is locked by another program for over 30 s; close that program and run again",
@@ -45,6 +45,11 @@ def sqlite_fault(subject: str, path: Path | None, error: sqlite3.Error) -> Stora
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"storage {subject}: {_FULL.format(free=shown)}")
     return StorageError(f"storage {subject} " + _REASONS[code].format(path=path))
+
+
+def is_no_database(error: sqlite3.Error) -> bool:
+    """Whether the file is of another format: the user named the wrong one."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB
 
 
 def _is_limited() -> bool:
