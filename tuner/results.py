@@ -6,7 +6,7 @@ import hashlib
 import statistics
 from dataclasses import dataclass, field
 
-from tuner.kernels.template import Configuration
+from tuner.kernels.configuration import Configuration
 from tuner.problems.registry import kind_of
 
 OK = "ok"

@@ -7,7 +7,7 @@ import secrets
 from tuner.bench.protocol import Task
 from tuner.devices.static_memory import static_bytes
 from tuner.errors import Infeasible
-from tuner.kernels.template import Launch
+from tuner.kernels.launch import Launch
 
 SHARE, CERTAIN = 0.25, 3  # of timed samples that are checked; of the fewest, at least
 

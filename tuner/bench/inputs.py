@@ -17,7 +17,7 @@ from tuner.bench.guards import GUARD_BYTES, Deck, drawn_key, hashed
 from tuner.bench.turns import AS_IN_STOCK, FACTORS, Turn, Turned, drawn_scale, elements_turn
 from tuner.devices import Buffer
 from tuner.errors import StrayWrite, WrongResult
-from tuner.kernels.template import ANY_MAGNITUDE, Magnitudes
+from tuner.kernels.limits import ANY_MAGNITUDE, Magnitudes
 from tuner.problems.accuracy import Precision, largest_unit, tolerance
 from tuner.problems.problem import FLOAT_BYTES, Arrays, Tensor
 

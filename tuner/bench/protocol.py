@@ -7,8 +7,11 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import DeviceLimits
 from tuner.kernels.render import Rendered
-from tuner.kernels.template import Configuration, DeviceLimits, KernelTemplate, Launch
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.accuracy import Precision
 from tuner.problems.problem import Problem
 from tuner.results import Costs, Environment, Measurement, Resources

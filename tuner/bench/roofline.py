@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tuner.kernels.template import Choice, Configuration
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.parameters import Choice
 from tuner.problems.problem import Problem
 from tuner.results import Environment
 

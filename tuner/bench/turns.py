@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.kernels.template import Magnitudes
+from tuner.kernels.limits import Magnitudes
 from tuner.problems.problem import Problem, Tensor
 
 WIDEST_SCALE = 20  # x of the second set is scaled by up to 2^20 either way, where a template does not say less

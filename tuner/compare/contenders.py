@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from tuner.compare.options import CompareOptions
 from tuner.errors import NoWinner, TunerError, UsageError
 from tuner.export.export import template_of
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.limits import DeviceLimits
 from tuner.kernels.loading import builtin_templates
-from tuner.kernels.template import Configuration, DeviceLimits, KernelTemplate
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.lookup import find_problem
 from tuner.problems.problem import Problem
 from tuner.results import Environment, Result, StudyKey

@@ -22,7 +22,7 @@ from tuner.compare.rows import Comparison, Row, Variant, variants
 from tuner.compare.torch_process import TorchProcess, installed
 from tuner.compare.torch_side import TorchSpec
 from tuner.errors import TunerError
-from tuner.kernels.template import Configuration
+from tuner.kernels.configuration import Configuration
 from tuner.problems.problem import LibraryCall
 from tuner.processes.scratch import Scratch
 from tuner.results import OK, Measurement, Result

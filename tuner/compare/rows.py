@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.bench.roofline import Roof
-from tuner.kernels.template import Configuration
+from tuner.kernels.configuration import Configuration
 from tuner.problems.accuracy import Precision
 from tuner.problems.problem import LibraryCall, Problem
 from tuner.results import Environment, Measurement

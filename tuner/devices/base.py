@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.errors import CompileError, TimedOut
-from tuner.kernels.template import DeviceLimits, Launch
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import DeviceLimits
 from tuner.problems.registry import arguments_of
 from tuner.results import Environment, Resources, Telemetry
 

@@ -14,7 +14,8 @@ from tuner.devices.nvcc import OPTIONS, toolkit
 from tuner.devices.nvml import nvml_handle, nvml_telemetry
 from tuner.devices.occupancy import occupancy
 from tuner.errors import Crashed, DeviceError, OutOfResources, UsageError
-from tuner.kernels.template import CUDA, DeviceLimits, Launch
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import CUDA, DeviceLimits
 from tuner.results import Environment, Resources, Telemetry
 
 STATIC_SHARED = 48 * 1024

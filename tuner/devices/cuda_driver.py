@@ -8,7 +8,7 @@ from tuner.devices import cuda_needs
 from tuner.devices.occupancy import Multiprocessor
 from tuner.errors import UsageError
 from tuner.kernels.capabilities import WARPGROUPS
-from tuner.kernels.template import DeviceLimits
+from tuner.kernels.limits import DeviceLimits
 
 FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
 NO_GPU = "no NVIDIA GPU found"

@@ -17,8 +17,9 @@ from tuner.devices.base import Array, Buffer, Kernel, no_entry, other_arguments,
 from tuner.devices.diagnostics import readable
 from tuner.devices.linker import REMEDY, bring_linker, found_linker
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import OPENCL, DeviceLimits
 from tuner.kernels.render import short_header
-from tuner.kernels.template import OPENCL, DeviceLimits, Launch
 from tuner.results import Environment, Resources, Telemetry
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")

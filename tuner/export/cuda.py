@@ -189,7 +189,7 @@ def _launcher(header: Kernel, constant: bool) -> list[str]:
         "return cudaErrorInvalidValue;",
         *(["    cudaError_t error = cudaSuccess;"] if part or any("error" in line for line in before) else []),
         *before,
-        *(_in_parts(header, part) if part else _start(header, "    ")),
+        *(_in_parts(header, part) if part else _start(header, looped=False)),
         *(["    return error;"] if part else ["    return cudaGetLastError();"]),
         "}",
     ]
@@ -201,16 +201,16 @@ def _in_parts(header: Kernel, part: int) -> list[str]:
     return [
         f"    for (int begin = 0, end; begin < {rows} && error == cudaSuccess; begin = end) {{",
         f"        end = {rows} - begin > {most} ? begin + {part} : {rows};",
-        *_start(header, "        "),
+        *_start(header, looped=True),
         "        error = cudaGetLastError();",
         "    }",
     ]
 
 
-def _start(header: Kernel, indent: str) -> list[str]:
+def _start(header: Kernel, *, looped: bool) -> list[str]:
     """Return the launch of all rows, or in a loop of those from ``begin`` to ``end``."""
     problem, prefix, lower = header.problem, header.prefix, header.prefix.lower()
-    looped = len(indent) > 4
+    indent = "        " if looped else "    "
     count = "end - begin" if looped else problem.ROWS
     tensors = (
         f"{tensor.name} + {prefix}_{tensor.name.upper()}_SIZE(begin)" if looped and tensor.rows else tensor.name

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 from tuner.errors import Infeasible
+from tuner.kernels.configuration import Configuration
 from tuner.kernels.expressions import BATCH, Expression
-from tuner.kernels.template import Configuration, KernelTemplate, Launch
+from tuner.kernels.launch import Launch
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.problem import Problem
 
 Rules = tuple[Expression, Expression, Expression]

@@ -1,73 +1,21 @@
-"""The header's text: where the numbers come from, sizes and parameters as macros, geometry, and the kernel itself."""
+"""The header's text: sizes and parameters as macros, geometry, and the kernel itself."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 
-from tuner.bench.roofline import operands_of
 from tuner.errors import UsageError
 from tuner.export import cuda, opencl
 from tuner.export.geometry import Geometry, find_geometry
 from tuner.export.kernel import Kernel
+from tuner.export.provenance import one_line, provenance
+from tuner.export.winner import Winner
+from tuner.kernels.limits import CUDA
+from tuner.kernels.parameters import Choice
 from tuner.kernels.render import render
-from tuner.kernels.template import ANY_MAGNITUDE, CUDA, OPENCL, Choice, Dialect, KernelTemplate
-from tuner.problems.problem import Problem, Tensor
-from tuner.results import Environment, Measurement, Result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
-    """A measured configuration with everything a header says about it.
-
-    Attributes:
-        command: The command line that measures it again.
-        tolerance: Largest absolute error allowed by the check, if known.
-        unit: The largest error of a plain FP32 kernel on the same inputs, if known.
-        naive_seconds: Median of the naive baseline measured in the same study, if there is one.
-        precision: What factors may have been rounded to.
-        options: What OpenCL's compiler must be given for the same numbers; empty for CUDA.
-        file: The header's own file name, for its example.
-    """
-
-    result: Result
-    problem: Problem
-    environment: Environment
-    template: KernelTemplate
-    study: str
-    trial: int
-    command: str
-    tolerance: float | None = None
-    unit: float | None = None
-    naive_seconds: float | None = None
-    options: str = ""
-    file: str = ""
-    precision: str = "fp32"
-
-    @property
-    def dialect(self) -> Dialect:
-        return CUDA if self.environment.kind == CUDA else OPENCL
-
-    @property
-    def prefix(self) -> str:
-        """The start of every name of the header: ``SP18_CONV2_FP32_B10000_SM90A``, a user's own template before it.
-
-        So headers of two precisions, batches or architectures can be in one program.
-        """
-        arch = self.environment.arch if self.dialect == CUDA else self.environment.kind
-        own = [self.template.name] if self.template.home else []
-        rows = f"{self.problem.ROWS}{self.problem.rows}"
-        parts = (*own, self.problem.name, self.precision, rows, arch.replace("_", ""))
-        name = re.sub(r"\W+", "_", "_".join(parts), flags=re.ASCII).upper()
-        return name if name[0].isalpha() else f"{self.problem.kind.upper()}_{name}"
-
-    @property
-    def entry(self) -> str:
-        return f"{self.prefix.lower()}_forward"
+from tuner.problems.problem import Tensor
 
 
 def render_header(winner: Winner) -> str:
@@ -149,7 +97,7 @@ def _guarded(winner: Winner, usage: tuple[str, ...], inside: str) -> str:
     guard, mark = f"{winner.prefix}_FORWARD_H", f"0x{hashlib.sha256(inside.encode()).hexdigest()[:7]}"
     return "\n".join(
         (
-            _comment((*_provenance(winner, measurement), "", *usage)),
+            _comment((*provenance(winner, measurement), "", *usage)),
             f"#ifndef {guard}\n#define {guard} {mark}\n",
             inside,
             f"#elif {guard} != {mark}",
@@ -161,79 +109,7 @@ def _guarded(winner: Winner, usage: tuple[str, ...], inside: str) -> str:
 
 def _comment(lines: tuple[str, ...]) -> str:
     """Return comment lines; what a driver or a user named cannot end or continue them."""
-    return "".join(f"// {_one_line(line)}".rstrip() + "\n" for line in lines)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.splitlines()).rstrip("\\ ")
-
-
-def _provenance(winner: Winner, measurement: Measurement) -> tuple[str, ...]:
-    result, where, problem = winner.result, winner.environment, winner.problem
-    low, high = (1e3 * bound for bound in measurement.interval)
-    taken = datetime.fromtimestamp(result.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    checked = "checked again on second inputs and a ragged batch" if result.confirmed else "not confirmed yet"
-    return (
-        f"{winner.entry}: {problem.title}, {problem.describe()}, {_numbers(result)}.",
-        f"The fastest correct configuration found by {_product()}.",
-        "",
-        f"  measured  {result.seconds * 1e3:.4g} ms (median of {len(measurement.samples)} launches, 95% interval "
-        f"{low:.4g} to {high:.4g} ms), {problem.flop / result.seconds / 1e9:,.0f} GFLOP/s",
-        *_speedup(winner),
-        f"  error     at most {_number(result.max_error)}, allowed {_number(winner.tolerance)}{_in_units(winner)}; "
-        f"{checked}",
-        *_magnitudes(winner),
-        *(
-            ["  memory    keeps some of its own from launch to launch: later launches may differ"]
-            if winner.template.static_memory
-            else []
-        ),
-        *([f"  time      {_one_line(result.text)}"] if result.text else []),
-        f"  device    {where.model}, driver {where.driver}, {where.arch}",
-        f"  compiler  {where.toolkit}",
-        f"  study     {winner.study}, trial {winner.trial}, {taken}",
-        f"  template  {winner.template.name}: {winner.template.idea}",
-        f"  again     {winner.command}",
-    )
-
-
-def _in_units(winner: Winner) -> str:
-    """Return the error in errors of a plain FP32 kernel on the same inputs."""
-    error, unit = winner.result.max_error, winner.unit
-    return f" ({error / unit:.2g} times that of a plain FP32 kernel)" if unit and error is not None else ""
-
-
-def _magnitudes(winner: Winner) -> tuple[str, ...]:
-    """Say which numbers the kernel's arithmetic does not hold, where it is narrower than FP32's."""
-    least, most = winner.template.magnitudes_of(winner.result.configuration)
-    if (least, most) == ANY_MAGNITUDE:
-        return ()
-    return (
-        f"  numbers   right for |x| from {least:g} to {most:g}, and zeros; smaller ones lose digits, larger ones fail",
-    )
-
-
-def _numbers(result: Result) -> str:
-    operands = operands_of(result.configuration)
-    return "float32" if operands == "fp32" else f"float32 in memory, multiplied as {operands} on tensor cores"
-
-
-def _speedup(winner: Winner) -> tuple[str, ...]:
-    if winner.naive_seconds is None:
-        return ()
-    times = winner.naive_seconds / winner.result.seconds
-    return (f"  speed-up  {times:.3g} times over the naive kernel ({winner.naive_seconds * 1e3:.4g} ms)",)
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
-
-
-def _product() -> str:
-    try:
-        return f"tuner {version('tuner')}"
-    except PackageNotFoundError:
-        return "tuner"
+    return "".join(f"// {one_line(line)}".rstrip() + "\n" for line in lines)
 
 
 def _macros(winner: Winner, geometry: Geometry) -> str:
@@ -258,7 +134,7 @@ def _macros(winner: Winner, geometry: Geometry) -> str:
     given = winner.result.configuration.as_dict()
     for parameter in winner.template.parameters:
         for name, value in parameter.parts(given[parameter.name]).items():
-            doc = f"  // {_one_line(parameter.doc)}" if name == parameter.name else ""
+            doc = f"  // {one_line(parameter.doc)}" if name == parameter.name else ""
             lines.append(f"#define {prefix}_{name} {_literal(value)}{doc}")
     return "\n".join((*lines, "", *_geometry_macros(winner, geometry))) + "\n"
 
@@ -295,7 +171,7 @@ def _geometry_macros(winner: Winner, geometry: Geometry) -> list[str]:
         lines.append(
             f"// The grid follows {rows} in no simple way: this one is for {rows} = {problem.rows} and no other."
         )
-        lines.append(f"// ({_one_line(geometry.why)})")
+        lines.append(f"// ({one_line(geometry.why)})")
         lines += [
             f"#define {prefix}_LAUNCH_GRID_{axis}({rows}) {blocks}"
             for axis, blocks in zip("XYZ", launch.grid, strict=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from tuner.bench.protocol import Task, ragged_rows
 from tuner.errors import TunerError
 from tuner.export.geometry import find_geometry
-from tuner.export.header import Winner
+from tuner.export.winner import Winner
+from tuner.kernels.limits import OPENCL
 from tuner.kernels.render import Rendered
-from tuner.kernels.template import OPENCL
 
 LAUNCHES = 30  # more than a trial's, each of them checked
 _STRING = re.compile(r'^    "(.*)\\n"$', re.MULTILINE)

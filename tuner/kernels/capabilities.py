@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tuner.kernels.template import ANY_MAGNITUDE, DeviceLimits, Magnitudes
+from tuner.kernels.limits import ANY_MAGNITUDE, DeviceLimits, Magnitudes
 
 TENSOR_CORES: Final = 80  # the first with products of TF32 and BF16
 BULK_COPIES: Final = 90  # the first with an engine of its own that copies runs of shared memory

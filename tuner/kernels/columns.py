@@ -12,7 +12,10 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.kernels.calling import Broken, called, line_of, shortened
-from tuner.kernels.template import DeviceLimits, KernelTemplate, Parameter, Rule
+from tuner.kernels.limits import DeviceLimits
+from tuner.kernels.parameters import Parameter
+from tuner.kernels.rules import Rule
+from tuner.kernels.template import KernelTemplate
 from tuner.kernels.values import Values, mapping_of
 from tuner.problems.problem import Problem
 

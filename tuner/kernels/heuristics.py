@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tuner.kernels.template import CUDA, DeviceLimits, Heuristic
+from tuner.kernels.limits import CUDA, DeviceLimits
+from tuner.kernels.rules import Heuristic
 from tuner.problems.problem import Problem
 
 Registers = Callable[[Any, Problem], Any]  # that a thread may need, by parameters and problem

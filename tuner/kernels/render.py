@@ -12,18 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import ANY_MAGNITUDE, CUDA, Dialect, Magnitudes
+from tuner.kernels.parameters import Choice, Parameter
 from tuner.kernels.sources import marked
-from tuner.kernels.template import (
-    ANY_MAGNITUDE,
-    CUDA,
-    Choice,
-    Configuration,
-    Dialect,
-    KernelTemplate,
-    Launch,
-    Magnitudes,
-    Parameter,
-)
+from tuner.kernels.template import KernelTemplate
 from tuner.kernels.words import enumerator
 from tuner.problems.problem import Problem
 

@@ -16,7 +16,10 @@ import numpy.typing as npt
 
 from tuner.errors import UsageError
 from tuner.kernels.columns import Indices, apply_rule
-from tuner.kernels.template import Configuration, DeviceLimits, KernelTemplate, Rule
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.limits import DeviceLimits
+from tuner.kernels.rules import Rule
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.problem import Problem
 
 

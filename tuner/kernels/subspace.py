@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 
 from tuner.errors import UsageError
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.parameters import Choice
 from tuner.kernels.renames import CHOICES, renamed
 from tuner.kernels.space import Space, TemplateSpace
-from tuner.kernels.template import Choice, Configuration
 from tuner.suggestions import alternatives
 
 TEMPLATE: Final = "template"

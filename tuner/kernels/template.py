@@ -15,251 +15,49 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
 from math import inf
-from operator import index
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import Infeasible, UsageError
 from tuner.kernels.calling import Broken, Home, called, line_of, shortened
-from tuner.kernels.expressions import MOST, Expression
+from tuner.kernels.configuration import Baseline, Configuration
+from tuner.kernels.launch import MOST_BLOCKS, Launch
+from tuner.kernels.limits import ANY_MAGNITUDE, CUDA, OPENCL, DeviceLimits, Dialect, Magnitudes
+from tuner.kernels.parameters import Choice, Parameter
+from tuner.kernels.rules import Constraint, Heuristic, Predicate, Rule
 from tuner.kernels.sizes import Sizes, told
 from tuner.kernels.sources import with_includes
 from tuner.kernels.values import Values
-from tuner.kernels.words import check_choices, check_name, check_together, enumerator
+from tuner.kernels.words import check_together
 from tuner.problems.problem import Problem
 
-Choice = int | str
-Dialect = str
-CUDA: Dialect = "cuda"
-OPENCL: Dialect = "opencl"
-MOST_BLOCKS = MOST  # along one dimension, on any device
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-_TEMPLATE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_SHAPE = re.compile(r"(\d+)x(\d+)")
+__all__ = [  # all that a template is written with
+    "ANY_MAGNITUDE",
+    "CUDA",
+    "MOST_BLOCKS",
+    "OPENCL",
+    "Baseline",
+    "Choice",
+    "Configuration",
+    "Constraint",
+    "Derivation",
+    "DeviceLimits",
+    "Dialect",
+    "Heuristic",
+    "KernelTemplate",
+    "Launch",
+    "Magnitudes",
+    "Parameter",
+    "Predicate",
+    "Rule",
+    "SizesOf",
+    "read_source",
+]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceLimits:
-    """What a device allows a kernel, and a study; constraints read these.
-
-    Attributes:
-        capability: 10 * major + minor of a CUDA device, as in ``sm_90``; 0 elsewhere.
-        vector_words: FP32 words that a thread's instruction multiplies at once: 16 on a CPU with AVX-512, 1 on a GPU.
-        precision: What operands may be rounded to before they are multiplied: fp32, tf32, fp16 or bf16.
-
-    Units:
-        ``shared_bytes`` is per block, ``constant_bytes`` per module; ``warp`` is lanes (1 where there are none).
-    """
-
-    dialect: Dialect
-    max_threads: int
-    max_block: tuple[int, int, int]
-    shared_bytes: int
-    constant_bytes: int
-    registers: int
-    warp: int
-    capability: int = 0
-    vector_words: int = 1
-    precision: str = "fp32"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes.
-
-    For a problem whose batch is a letter, the grid is expressions of it.
-
-    Raises:
-        UsageError: Not three whole numbers each; the message says what was given.
-    """
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("grid", "block"):
-            given = getattr(self, name)
-            sizes = tuple(_size(each) for each in given) if isinstance(given, tuple | list) else ()
-            if len(sizes) != 3 or any(each is None for each in sizes):
-                raise UsageError(
-                    f"{name}={shortened(given)} is not three whole numbers below 2^31; write {name}=(a // b, 1, 1)"
-                )
-            object.__setattr__(self, name, sizes)
-        if (shared := _size(self.shared_bytes)) is None or shared < 0:
-            raise UsageError(f"shared_bytes={shortened(self.shared_bytes)} is no number of bytes; give a whole number")
-        object.__setattr__(self, "shared_bytes", shared)
-
-
-def _size(value: object) -> Any:
-    return value if isinstance(value, Expression) else _whole(value)
-
-
-def _whole(value: object) -> int | None:
-    """Return a Python or NumPy integer as an int, None for anything else and for what no device counts to."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        return None
-    try:
-        number = index(value)
-    except TypeError:  # an array
-        return None
-    return number if abs(number) <= MOST_BLOCKS else None
-
-
-Magnitudes = tuple[float, float]
-ANY_MAGNITUDE: Magnitudes = (2.0**-24, 2.0**24)
-Predicate = Callable[[Any, Problem, DeviceLimits], Any]
 Derivation = Callable[[Any, Problem], Mapping[str, Any]]
 SizesOf = Callable[[Any, Problem], Sizes | Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A tunable: its SCREAMING name, its choices in order of simplicity (ties go to the earlier), and what it does.
-
-    Raises:
-        UsageError: The name is not SCREAMING, or there are no choices, or one is given twice.
-    """
-
-    name: str
-    choices: tuple[Choice, ...]
-    doc: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise UsageError(f"parameter '{self.name}': the name must be upper case, like TILE_WIDTH")
-        check_name(self.name)
-        if isinstance(self.choices, list):
-            object.__setattr__(self, "choices", tuple(self.choices))
-        if not isinstance(self.choices, tuple):
-            raise UsageError(f"parameter {self.name}: choices are {shortened(self.choices)}; give a tuple: (1, 2)")
-        if not self.choices:
-            raise UsageError(f"parameter {self.name}: no choices; give at least one")
-        for choice in self.choices:
-            if isinstance(choice, bool) or not isinstance(choice, int | str):
-                raise UsageError(
-                    f"parameter {self.name}: choice {choice!r} is neither a whole number nor a word; give one of these"
-                )
-        if len(set(self.choices)) != len(self.choices):
-            raise UsageError(f"parameter {self.name}: a choice is given twice in {self.choices}; give each once")
-        check_choices(self.name, self.choices)
-
-    @property
-    def is_shape(self) -> bool:
-        return _are_shapes(self.choices)
-
-    def parts(self, choice: Choice) -> dict[str, Choice]:
-        """Return the names this choice defines: the parameter itself and, for a shape, its X and Y."""
-        values: dict[str, Choice] = {self.name: choice}
-        if self.is_shape and (match := _SHAPE.fullmatch(str(choice))):
-            stem = self.name.removesuffix("_SHAPE")
-            values |= {f"{stem}_X": int(match[1]), f"{stem}_Y": int(match[2])}
-        return values
-
-    def words(self) -> dict[str, str]:
-        """Return each word that a kernel sees of this parameter, and what it is."""
-        if self.is_shape:
-            parts = (part for part in self.parts(self.choices[0]) if part != self.name)
-            return {self.name: f"the parameter {self.name}", **dict.fromkeys(parts, f"a part of {self.name}")}
-        words = {
-            enumerator(self.name, each): f"{self.name}'s '{each}'" for each in self.choices if isinstance(each, str)
-        }
-        return {self.name: f"the parameter {self.name}", **words}
-
-
-@cache
-def _are_shapes(choices: tuple[Choice, ...]) -> bool:
-    return all(isinstance(choice, str) and _SHAPE.fullmatch(choice) for choice in choices)
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """A rule known before compiling: what breaks it cannot run, or computes something else.
-
-    ``holds(p, problem, limits)`` must work on scalars and on columns.
-    """
-
-    name: str
-    holds: Predicate
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not callable(self.holds):
-            raise UsageError(f"constraint '{self.name}': no function; write lambda p, problem, limits: ...")
-
-    @property
-    def kind(self) -> str:
-        return "constraint"
-
-
-@dataclass(frozen=True, slots=True)
-class Heuristic:
-    """A matter of taste, told apart from what is valid: what it does not keep would run, and is not worth a trial.
-
-    ``keeps(p, problem, limits)`` must work on scalars and on columns; ``--no-heuristics`` searches the others too.
-    """
-
-    name: str
-    keeps: Predicate
-    why: str
-
-    def __post_init__(self) -> None:
-        if not callable(self.keeps):
-            raise UsageError(f"heuristic '{self.name}': no function; write lambda p, problem, limits: ...")
-
-    @property
-    def holds(self) -> Predicate:
-        return self.keeps
-
-    @property
-    def reason(self) -> str:
-        return self.why
-
-    @property
-    def kind(self) -> str:
-        return "heuristic"
-
-
-Rule = Constraint | Heuristic
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """One point: a template's name and a value for each of its parameters, in the template's order."""
-
-    template: str
-    values: tuple[tuple[str, Choice], ...]
-
-    @property
-    def key(self) -> str:
-        """Canonical text: equal for equal configurations, across runs and versions."""
-        return _key(self.template, self.values)
-
-    def as_dict(self) -> dict[str, Choice]:
-        return dict(self.values)
-
-    def __str__(self) -> str:
-        return f"{self.template} " + " ".join(f"{name}={value}" for name, value in self.values)
-
-
-@lru_cache(maxsize=1 << 16)
-def _key(template: str, values: tuple[tuple[str, Choice], ...]) -> str:
-    return json.dumps([template, sorted(values)], separators=(",", ":"))
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """A named configuration that every study measures first. Parameters left out take their first choice.
-
-    Attributes:
-        start: It is nearer to the best than the others, and measured before them: slow ones then take fewer launches.
-    """
-
-    name: str
-    values: Mapping[str, Choice]
-    start: bool = False
+_TEMPLATE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from tuner.errors import UsageError
+from tuner.kernels.limits import CUDA, OPENCL, Dialect
 from tuner.kernels.sources import place
-from tuner.kernels.template import CUDA, OPENCL, Dialect, KernelTemplate
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.problem import Problem
 from tuner.problems.registry import kind_of
 

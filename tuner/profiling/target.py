@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tuner.bench.protocol import BenchSpec
+from tuner.kernels.launch import Launch
 from tuner.kernels.render import Rendered
-from tuner.kernels.template import Launch
 from tuner.problems.registry import problem_of
 
 LIMIT_SECONDS = 600.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import UsageError
-from tuner.kernels.template import Choice
+from tuner.kernels.parameters import Choice
 from tuner.report.text_plot import Cells, Marks, text_plot
 from tuner.results import Result
 from tuner.search.arrays import Floats, Rows

@@ -16,7 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tuner.devices.occupancy import RESERVED_BYTES, WARP, Multiprocessor, resident_blocks
-from tuner.kernels.template import Configuration, DeviceLimits, Launch
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import DeviceLimits
 from tuner.results import Resources
 from tuner.search.arrays import Floats
 from tuner.search.candidates import Candidates

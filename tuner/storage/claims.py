@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, insert, select
 
-from tuner.kernels.template import Configuration
+from tuner.kernels.configuration import Configuration
 from tuner.storage.mapping import configuration_of, configuration_text
 from tuner.storage.processes import Process, may_live, this_process
 from tuner.storage.schema import ClaimRow, ResultRow, StudyRow, table

@@ -10,8 +10,10 @@ from dataclasses import astuple
 from sqlalchemy import Select, select
 
 from tuner.errors import OUTCOMES, UsageError
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.parameters import Choice
 from tuner.kernels.renames import current_choices, current_columns, current_values, former_values
-from tuner.kernels.template import Choice, Configuration, KernelTemplate
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.problem import Problem
 from tuner.problems.registry import kind_of, problem_of
 from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey, Telemetry

@@ -10,7 +10,7 @@ from functools import cached_property
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
-from tuner.kernels.template import Configuration
+from tuner.kernels.configuration import Configuration
 from tuner.problems.problem import Problem
 from tuner.results import Environment, Result, StudyKey
 from tuner.storage import dashboard_note

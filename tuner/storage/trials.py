@@ -20,7 +20,8 @@ from sqlalchemy import Connection, CursorResult, bindparam, delete, insert, sele
 
 from tuner.bench.roofline import operands_of, roof
 from tuner.errors import StudyMismatch
-from tuner.kernels.template import Choice, Configuration
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.parameters import Choice
 from tuner.problems.problem import Problem
 from tuner.results import Environment, Result
 from tuner.storage import optuna_tables

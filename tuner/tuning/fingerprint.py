@@ -7,10 +7,11 @@ import json
 
 from tuner.bench.protocol import BenchFacts, BenchSpec
 from tuner.errors import Infeasible
+from tuner.kernels.configuration import Configuration
 from tuner.kernels.loading import builtin_names
 from tuner.kernels.render import prelude
 from tuner.kernels.space import Space
-from tuner.kernels.template import Configuration, KernelTemplate
+from tuner.kernels.template import KernelTemplate
 from tuner.problems.problem import Problem
 from tuner.results import StudyKey
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from tuner.bench.protocol import BenchFacts, confirmations
 from tuner.devices.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.errors import Infeasible
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.launch import Launch
 from tuner.kernels.render import Rendered, render
 from tuner.kernels.space import Space
-from tuner.kernels.template import Configuration, Launch
 from tuner.storage import StudyHandle
 from tuner.tuning.fingerprint import fingerprint
 from tuner.tuning.interrupt import Interrupt

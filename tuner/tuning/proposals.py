@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from tuner.kernels.configuration import Configuration
 from tuner.kernels.space import Space
-from tuner.kernels.template import Configuration
 from tuner.problems.problem import is_naive
 from tuner.results import Result
 from tuner.search.samplers.base import Sampler

@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tuner.errors import Infeasible
+from tuner.kernels.configuration import Configuration
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import CUDA, DeviceLimits
 from tuner.kernels.space import Space
-from tuner.kernels.template import CUDA, Configuration, DeviceLimits, Launch
 from tuner.results import Result
 from tuner.search.candidates import Candidates
 from tuner.search.resource_model import Demand, demand_of, register_limit, resident_warps

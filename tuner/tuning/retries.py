@@ -6,7 +6,7 @@ from collections import Counter
 
 from tuner.bench.protocol import Verdict
 from tuner.devices.compiler import MOST_KILLED
-from tuner.kernels.template import Configuration
+from tuner.kernels.configuration import Configuration
 
 
 class Retries:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tuner.errors import UsageError
+from tuner.kernels.configuration import Configuration
 from tuner.kernels.space import Space
-from tuner.kernels.template import Configuration
 from tuner.results import Result, StudyKey
 from tuner.search.observations import Observations
 from tuner.search.translate import MIN_SHARED

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tuner.errors import Infeasible, UsageError
+from tuner.kernels.limits import CUDA, OPENCL
 from tuner.kernels.loading import builtin_names
 from tuner.kernels.space import Space, TemplateSpace
-from tuner.kernels.template import CUDA, OPENCL, KernelTemplate
+from tuner.kernels.template import KernelTemplate
 from tuner.kernels.text import check_source
 from tuner.search.derived_features import without_figure
 from tuner.tuning.options import RunOptions

@@ -8,9 +8,12 @@ from typing import Any, Final
 
 from tuner.errors import UsageError
 from tuner.kernels.calling import Elsewhere, Home, line_of
+from tuner.kernels.configuration import Baseline
 from tuner.kernels.hosting.plain import MOST_NUMBER, Malformed, group, number, printable, whole, word
+from tuner.kernels.parameters import Parameter
+from tuner.kernels.rules import Constraint, Heuristic
 from tuner.kernels.sources import Source
-from tuner.kernels.template import Baseline, Constraint, Heuristic, KernelTemplate, Parameter
+from tuner.kernels.template import KernelTemplate
 
 MOST_SOURCE: Final = 16 << 20  # letters
 PARTS: Final[dict[str, type[Any]]] = {part.__name__: part for part in (Parameter, Constraint, Heuristic, Baseline)}

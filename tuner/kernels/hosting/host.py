@@ -15,7 +15,8 @@ from tuner.kernels.hosting import declared
 from tuner.kernels.hosting.plain import Malformed, Reader, group, printable, word
 from tuner.kernels.hosting.process import Lost, Running, start
 from tuner.kernels.hosting.server import About, Question
-from tuner.kernels.template import KernelTemplate, Parameter
+from tuner.kernels.parameters import Parameter
+from tuner.kernels.template import KernelTemplate
 from tuner.kernels.values import Values, mapping_of
 from tuner.processes.spawning import check_python
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tuner.errors import UsageError
 from tuner.kernels.calling import shortened
 from tuner.kernels.expressions import Expression, put_together, taken_apart
-from tuner.kernels.template import Launch
+from tuner.kernels.launch import Launch
 
 MOST_LETTERS: Final = 10_000  # of a text that is no source
 MOST_NUMBER: Final = 2**63

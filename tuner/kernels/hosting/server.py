@@ -23,9 +23,10 @@ from tuner.errors import UsageError
 from tuner.kernels.calling import Broken, Late, called
 from tuner.kernels.hosting import declared, plain
 from tuner.kernels.hosting.link import Closed, Link
+from tuner.kernels.limits import DeviceLimits
 from tuner.kernels.loading import load_here
 from tuner.kernels.sizes import told
-from tuner.kernels.template import DeviceLimits, KernelTemplate
+from tuner.kernels.template import KernelTemplate
 from tuner.kernels.values import Values
 from tuner.problems.problem import Problem
 from tuner.processes.beginning import end_with
