@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# A process started in the background may ignore Ctrl-C, and so would every command that a test starts.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A process started in the background may ignore Ctrl-C, one started by nohup ignores a hangup, and so would every
+# command that a test starts.
+for _ending, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_ending) is signal.SIG_IGN:
+        signal.signal(_ending, _default)
 
 os.environ.setdefault("TUNER_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"tuner-tests-{os.getuid()}"))
 # Before each launch as much is written as the last-level cache holds. A virtual machine is told all of its host's:

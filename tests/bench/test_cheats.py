@@ -129,14 +129,14 @@ class Steps(Trial):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "counted"),
+    ("seconds", "pairs"),
     [
-        ((1.0, 2.0) * 5, (2.0,) * 5),
+        ((1.0, 2.0) * 5, ((1.0, 2.0),) * 5),
         ((1.0, 2.0) * 4 + (2.0, 2.0), ()),  # the device was busy before
     ],
 )
-def test_time_depends_on_the_data_when_it_does_each_time(seconds, counted):
-    assert Steps(*seconds).depends_on_data(None, real=1.0, spread=0.0, fresh=2.0) == counted
+def test_time_depends_on_the_data_when_it_does_each_time(seconds, pairs):
+    assert Steps(*seconds).depends_on_data(None, real=1.0, spread=0.0, fresh=2.0) == pairs
     assert Steps().depends_on_data(None, real=1.0, spread=0.0, fresh=1.05) == ()
 
 

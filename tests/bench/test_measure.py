@@ -32,7 +32,7 @@ class Timed(Trial):
         self.first = seconds if first is None else first
         self.device = SimpleNamespace(timer_resolution=1e-9, telemetry=Telemetry)
 
-    def sample(self) -> float:
+    def sample(self, inputs: object = None) -> float:
         self.launches += 1
         return self.seconds * (1 + 1e-3 * (self.launches % 3))
 

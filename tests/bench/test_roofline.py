@@ -16,7 +16,7 @@ from small_run import LAYER, run
 from toy_store import ENVIRONMENT, TEMPLATES, TOY, sql, toy_configuration, toy_key, toy_ok
 
 from tuner.bench import ceilings
-from tuner.bench.bench import THREADS, Bench
+from tuner.bench.bench import PARTS, THREADS, Bench
 from tuner.bench.ceilings import Ceilings, with_ceilings
 from tuner.bench.roofline import exact_enough, least_roof, operands_of, products_of, roof
 from tuner.cli import _run
@@ -246,7 +246,7 @@ def test_a_best_at_the_floor_has_the_ceilings_measured_again_before_it_ends_a_se
 def test_bench_compiles_with_tensor_cores_where_there_are_some(tmp_path, arch, tensor, warpgroup):
     source = tmp_path / "bench.cu"
     launch = Launch(grid=(1, 1, 1), block=(THREADS, 1, 1))
-    bench = Path(ceilings.__file__).with_name("bench.cu").read_text()
+    bench = "\n".join(Path(ceilings.__file__).with_name(part).read_text() for part in PARTS)
     source.write_text("\n".join((prelude(CUDA), 'extern "C" {', block_defines(launch), bench, "}")))
     command = ["nvcc", "-cubin", f"-arch={arch}", *OPTIONS, *WARN_SPILLS, str(source), "-o", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -43,7 +43,6 @@ class Pressed(InstantWorker):
 def ask(tmp_path, monkeypatch, capsys):
     """Return a function that runs the command on a stand-in of a device, pressed in a heat (0: never)."""
     store = f"sqlite:///{tmp_path}/tuner.db"
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run behind an &
     monkeypatch.setattr(pipeline, "Compiler", InstantCompiler)
     monkeypatch.setattr(session, "Worker", lambda *_: Pressed())
     options = RunOptions(
@@ -56,8 +55,7 @@ def ask(tmp_path, monkeypatch, capsys):
         code, out, err = tune(capsys, "run", "conv2", "--storage", store, *words)
         return code, out, err
 
-    yield asked
-    signal.signal(signal.SIGINT, before)
+    return asked
 
 
 @ENDINGS

@@ -20,8 +20,8 @@ from tuner.bench.turns import elements_turn
 from tuner.devices import Array, Buffer, Device, Kernel, compile_source
 from tuner.devices.cache import CompileCache
 from tuner.errors import DeviceError, UsageError
+from tuner.kernels.launch import Launch
 from tuner.kernels.render import block_defines, prelude
-from tuner.kernels.template import Launch
 from tuner.problems.accuracy import compare
 from tuner.problems.problem import FLOAT_BYTES, HERE, Problem, Tensor
 
@@ -31,6 +31,7 @@ THREADS = 256
 MAX_BLOCKS = 4096
 BLOCKS_PER_CORE = 8  # on a CPU: few work-items with long runs of elements
 MAX_ELEMENTS = 2**32 - 1
+PARTS = "bench.cu", "ceilings.cu"  # of the text of the bench's own kernels, in order
 CHUNK = 4096  # elements of a plane that a block takes at once; as in bench.cu
 SCOUR_BYTES = 64 << 10  # of a work-group's memory, where kernels run on the host
 SCOUR_REGISTERS = 200  # of each of 256 threads: nearly all that a multiprocessor has
@@ -278,7 +279,7 @@ def _compile_bench(device: Device, problem: Problem) -> bytes:
             f"#define SCOUR_REGISTERS {SCOUR_REGISTERS}",
             "#define OWN_RUNS" if device.shares_host else "",
             "#define ELEMENTS_TURN" if elements_turn(problem) else "",
-            Path(__file__).with_name("bench.cu").read_text(encoding="utf-8"),
+            *(Path(__file__).with_name(part).read_text(encoding="utf-8") for part in PARTS),
             sums,
             problem.reference,
             "#define EXACT\n#define KERNELS_OF_ITS_KIND",

@@ -19,12 +19,13 @@ from tuner.bench.telemetry import disturbing
 from tuner.files import write_whole
 from tuner.folders import cache_folder
 from tuner.kernels.capabilities import TENSOR_CORES, WARPGROUPS
-from tuner.kernels.template import CUDA, OPENCL, Launch
+from tuner.kernels.launch import Launch
+from tuner.kernels.limits import CUDA, OPENCL
 from tuner.results import Environment
 
 COPY_BYTES = 1 << 30
 CACHE_OF_A_CORE = 1 << 25  # more than any CPU's last-level cache has for each of its cores
-CHAINS, MMA_CHAINS, WARPGROUP_STEPS = {CUDA: 16, OPENCL: 12}, 8, 8  # as in bench.cu
+CHAINS, MMA_CHAINS, WARPGROUP_STEPS = {CUDA: 16, OPENCL: 12}, 8, 8  # as in ceilings.cu
 # FLOP of a warp's round, by kernel: a warp multiplies alone, or is a quarter of a warpgroup.
 MMA_FLOP = {"multiply_tf32": 2 * 16 * 8 * 8 * MMA_CHAINS, "multiply_fp16": 2 * 16 * 8 * 16 * MMA_CHAINS}
 WARPGROUP_FLOP = {

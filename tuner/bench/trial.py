@@ -16,7 +16,7 @@ from tuner.bench.protocol import Protocol, Task, Verdict
 from tuner.bench.turns import Turn
 from tuner.devices import Device, Kernel
 from tuner.errors import WrongResult
-from tuner.kernels.template import Launch
+from tuner.kernels.launch import Launch
 from tuner.results import OK, Costs, Measurement
 
 MIN_TICKS = 100  # a sample spans at least this many ticks of the device's clock
@@ -50,7 +50,6 @@ class Trial:
         self.limit = task.launch_limit or max(protocol.launch_floor, protocol.launch_multiple * slowest)
         self.repeat = 1
         self.first = 0.0  # seconds of the launch that was checked
-        self.real = 0.0  # seconds on the real inputs, where others count
         self.counts_on: RandomInputs | None = None  # numbers that make it slower than the real ones do
         self._placed = inputs
         self._random = secrets.SystemRandom()
@@ -112,6 +111,16 @@ class Trial:
             total += self._timed(launch, arguments)
         return total / self.repeat
 
+    def checked_sample(self, inputs: Inputs | None = None) -> float:
+        """Return one sample in seconds, as :meth:`sample` does, and check what its last launch left.
+
+        Raises:
+            WrongResult: The output is wrong, or something else was written.
+        """
+        seconds = self.sample(inputs)
+        self.verify()
+        return seconds
+
     def warm_up(self) -> float:
         """Launch once more, and find how many launches a sample needs to be seen by the device's clock.
 
@@ -119,13 +128,8 @@ class Trial:
             Seconds of the last of these samples.
         """
         target = MIN_TICKS * self.device.timer_resolution
-        while (seconds := self._checked_sample()) * self.repeat < target and self.repeat < MAX_REPEAT:
+        while (seconds := self.checked_sample()) * self.repeat < target and self.repeat < MAX_REPEAT:
             self.repeat *= 4
-        return seconds
-
-    def _checked_sample(self) -> float:
-        seconds = self.sample()
-        self.verify()
         return seconds
 
     def measure(self, canary: float | None) -> Measurement:
@@ -170,17 +174,13 @@ class Trial:
     def fresh_sample(self, second: RandomInputs) -> float:
         """Return one checked sample on numbers that no launch has seen."""
         second.renew()
-        seconds = self.sample(second)
-        self.verify()
-        return seconds
+        return self.checked_sample(second)
 
     def counted_sample(self) -> float:
         """Return one checked sample of the time that counts: on numbers never seen, where these make it slower."""
         if self.counts_on is not None:
             return self.fresh_sample(self.counts_on)
-        seconds = self.sample()
-        self.verify()
-        return seconds
+        return self.checked_sample()
 
     def confirm(self, second: RandomInputs) -> float:
         """Check on other inputs, other weights and ragged batches; return seconds of a whole batch never seen before.
@@ -194,31 +194,37 @@ class Trial:
             self._timed(launch, arguments)
             self.verify()
         for _ in range(AGAIN):
-            self.sample(second)
-            self.verify()
+            self.checked_sample(second)
         return fresh
 
-    def depends_on_data(self, second: RandomInputs, real: float, spread: float, fresh: float) -> tuple[float, ...]:
-        """Return samples on numbers never seen if these are slower than the noise allows; none if they are not.
+    def depends_on_data(
+        self, second: RandomInputs, real: float, spread: float, fresh: float
+    ) -> tuple[tuple[float, float], ...]:
+        """Say whether it is slower on numbers never seen than on the real inputs, by more than the noise allows.
 
         What looks so is measured again, in turn with the real inputs, since a busy device is slower now and then.
 
         Args:
             real: Seconds on the real inputs, and ``spread``, relative to it.
             fresh: Seconds on others.
+
+        Returns:
+            Samples in pairs, on the real inputs and on such numbers, which count from now on; none if it is not.
         """
         allowed = 1 + max(DATA_NOISE, 3 * spread)
-        samples: list[float] = []
-        own: list[float] = []
+        pairs: list[tuple[float, float]] = []
         while fresh > real * allowed:
-            if len(samples) == PAIRS:
+            if len(pairs) == PAIRS:
                 self.counts_on = second
-                self.real = statistics.median(own)
-                return tuple(samples)
+                return tuple(pairs)
             real, fresh = self.sample(), self.fresh_sample(second)
-            own.append(real)
-            samples.append(fresh)
+            pairs.append((real, fresh))
         return ()
+
+    def is_best(self, measurement: Measurement) -> bool:
+        """Whether a time makes the configuration the best so far."""
+        incumbent = self.task.incumbent
+        return not measurement.pruned and (incumbent is None or measurement.median < incumbent)
 
 
 def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: float = 0.0) -> Verdict:
@@ -241,18 +247,18 @@ def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: fl
             f"{least * 1e3:.4g} ms"
         )
     for _ in range(trial.task.launches):
-        trial.sample()
-        trial.verify()
+        trial.checked_sample()
     text, confirmed = "", False
-    if is_best(trial, measurement) and (trial.task.confirm or trial.task.launches):
+    if trial.is_best(measurement) and (trial.task.confirm or trial.task.launches):
         fresh = trial.confirm(second)
-        if slower := trial.depends_on_data(second, measurement.median, measurement.spread, fresh):
+        if pairs := trial.depends_on_data(second, measurement.median, measurement.spread, fresh):
+            real, slower = zip(*pairs, strict=True)
             measurement = replace(measurement, samples=slower)
             text = (
-                f"its time depends on the data: {trial.real * 1e3:.4g} ms on the real inputs, "
+                f"its time depends on the data: {statistics.median(real) * 1e3:.4g} ms on the real inputs, "
                 f"{measurement.median * 1e3:.4g} ms on random numbers, which counts"
             )
-        confirmed = is_best(trial, measurement)
+        confirmed = trial.is_best(measurement)
     costs = Costs(check=checked - started + time.monotonic() - measured, measure=measured - checked)
     return Verdict(
         outcome=OK,
@@ -263,9 +269,3 @@ def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: fl
         max_error=error,
         confirmed=confirmed,
     )
-
-
-def is_best(trial: Trial, measurement: Measurement) -> bool:
-    """Whether a time makes a configuration the best so far."""
-    incumbent = trial.task.incumbent
-    return not measurement.pruned and (incumbent is None or measurement.median < incumbent)

@@ -168,8 +168,8 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
         try:
             trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
             trial.check()
-            fresh = trial.confirm(state.second)
-            trial.depends_on_data(state.second, trial.warm_up(), 0.0, fresh)
+            real = trial.warm_up()  # first, so that both samples are of as many launches
+            trial.depends_on_data(state.second, real, 0.0, trial.confirm(state.second))
             state.audit()
         except Exception as error:
             ends.append(verdict_of(state, error))
