@@ -31,22 +31,22 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
     "fp16": ("fp16x3", "fp16x4", "tf32", "fp16"),
     "bf16": ("fp16x3", "fp16x4", "tf32", "fp16", "bf16"),
 }
-START = {"MMA_TYPE": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
-PAIRS = {"IMAGES": 2, "BLOCK_SHAPE": "128x1"}
-KEPT = {
-    **{
-        "MMA_TYPE": "fp16x4",
-        "TILE_ROWS": 1,
-        "TILE_COLUMNS": 16,
-        "TILE_M": 10,
-        "PIXELS_PER_ROW": 4,
-        "EPILOGUE": "vector",
-    },
-    **{"BLOCK_SHAPE": "160x1", "WEIGHTS": "registers", "PREFETCH": 512},
+START: dict[str, int | str] = {"MMA_TYPE": "fp16x4", "TILE_ROWS": 2, "TILE_COLUMNS": 16, "BLOCK_SHAPE": "256x1"}
+PAIRS: dict[str, int | str] = {"IMAGES": 2, "BLOCK_SHAPE": "128x1"}
+KEPT: dict[str, int | str] = {
+    "MMA_TYPE": "fp16x4",
+    "TILE_ROWS": 1,
+    "TILE_COLUMNS": 16,
+    "TILE_M": 10,
+    "PIXELS_PER_ROW": 4,
+    "EPILOGUE": "vector",
+    "BLOCK_SHAPE": "160x1",
+    "WEIGHTS": "registers",
+    "PREFETCH": 512,
 }
-
-FEW = {"MMA_TYPE": "fp16x4", "TILE_COLUMNS": 16, "BLOCK_SHAPE": "128x1"}  # layers of one or few channels
-BURSTS = {"WEIGHTS": "registers", "PREFETCH": 256}
+# For layers of one or few channels.
+FEW: dict[str, int | str] = {"MMA_TYPE": "fp16x4", "TILE_COLUMNS": 16, "BLOCK_SHAPE": "128x1"}
+BURSTS: dict[str, int | str] = {"WEIGHTS": "registers", "PREFETCH": 256}
 
 
 class Tile(ConvSizes):

@@ -34,9 +34,9 @@ EXACT = {  # the operands that hold a precision's tolerance, and may be the fast
     "bf16": ("bf16",),
 }
 
-START = {"PRODUCER_THREADS": 256, "STAGES": 2, "ASKED": 4}
-FEW_CHANNELS = {"PIXELS_PER_ROW": 2, "BAND": 2, "BLOCK_SHAPE": "384x1", "TILES_PER_BLOCK": 19}
-DEEP = {"TILE_M": 64, "BAND": 4, "BLOCK_SHAPE": "512x1", "EPILOGUE": "shared", "CHANNELS": 16}
+START: dict[str, int | str] = {"PRODUCER_THREADS": 256, "STAGES": 2, "ASKED": 4}
+FEW_CHANNELS: dict[str, int | str] = {"PIXELS_PER_ROW": 2, "BAND": 2, "BLOCK_SHAPE": "384x1", "TILES_PER_BLOCK": 19}
+DEEP: dict[str, int | str] = {"TILE_M": 64, "BAND": 4, "BLOCK_SHAPE": "512x1", "EPILOGUE": "shared", "CHANNELS": 16}
 STARTS: dict[str, dict[str, int | str]] = {
     "24 channels": {**FEW_CHANNELS, "TILE_M": 24},
     "16 channels": {**FEW_CHANNELS, "TILE_M": 16},

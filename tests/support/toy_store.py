@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from optuna.storages import RDBStorage
 
@@ -66,13 +67,12 @@ def plain_optuna(path: Path) -> Iterator[RDBStorage]:
         storage.engine.dispose()
 
 
-def toy_launch(p: object, layer: ConvLayer) -> Launch:
-    side: int = p.TILE_WIDTH  # type: ignore[attr-defined]
+def toy_launch(p: Any, layer: ConvLayer) -> Launch:
+    side: int = p.TILE_WIDTH
     tiles = -(-layer.H_out // side) * -(-layer.W_out // side)
-    images_first = p.GRID_LAYOUT == "B,M"  # type: ignore[attr-defined]
+    images_first = p.GRID_LAYOUT == "B,M"
     grid = (layer.B, layer.M, tiles) if images_first else (layer.M, layer.B, tiles)
-    shared: int = side * side * p.PADDING * 4  # type: ignore[attr-defined]
-    return Launch(grid=grid, block=(side, side, 1), shared_bytes=shared)
+    return Launch(grid=grid, block=(side, side, 1), shared_bytes=side * side * p.PADDING * 4)
 
 
 TOY = KernelTemplate(

@@ -8,9 +8,9 @@ from typing import Any
 
 from tuner.errors import UsageError
 from tuner.kernels.limits import DeviceLimits
-from tuner.problems.problem import Problem
 
-Predicate = Callable[[Any, Problem, DeviceLimits], Any]
+# A template is for one kind of problem and annotates its own, such as ConvLayer: Any stands in its place.
+Predicate = Callable[[Any, Any, DeviceLimits], Any]
 
 
 @dataclass(frozen=True, slots=True)

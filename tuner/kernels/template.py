@@ -55,8 +55,9 @@ __all__ = [  # all that a template is written with
     "read_source",
 ]
 
-Derivation = Callable[[Any, Problem], Mapping[str, Any]]
-SizesOf = Callable[[Any, Problem], Sizes | Mapping[str, Any]]
+# Of p and the problem, whose kind a template annotates itself.
+Derivation = Callable[[Any, Any], Mapping[str, Any]]
+SizesOf = Callable[[Any, Any], Sizes | Mapping[str, Any]]
 _TEMPLATE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -86,7 +87,7 @@ class KernelTemplate:
     source: str
     parameters: tuple[Parameter, ...]
     constraints: tuple[Constraint, ...]
-    launch: Callable[[Any, Problem], Launch]
+    launch: Callable[[Any, Any], Launch]
     baselines: tuple[Baseline, ...] = ()
     dialects: tuple[Dialect, ...] = (CUDA, OPENCL)
     figures: Derivation | None = None
