@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu import why_none
 from xdist.scheduler import LoadScopeScheduling
 
 # A process started in the background may ignore Ctrl-C, one started by nohup ignores a hangup, and so would every
@@ -63,18 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     wanted = [item for item in items if item.get_closest_marker("gpu")]
     if not wanted:
         return
-    reason = _why_no_gpu()
+    reason = why_none()
     for item in wanted if reason else ():
         item.add_marker(pytest.mark.skip(reason=reason))
-
-
-def _why_no_gpu() -> str:
-    from tuner.devices import cuda_driver, nvcc
-    from tuner.errors import UsageError
-
-    try:
-        cuda_driver.require()
-        nvcc.toolkit()
-    except UsageError as error:
-        return f"needs an NVIDIA GPU: {error}"
-    return ""

@@ -114,7 +114,12 @@ def test_resumed_run_says_that_the_device_is_slower_now(tmp_path: Path, monkeypa
         medians = [statistics.median(json.loads(row[0])) for row in db.execute("select seconds from tuner_sample")]
     monkeypatch.setattr(Worker, "health", lambda worker: (0.002,) * 9)
     started, start = [], Worker.start
-    monkeypatch.setattr(Worker, "start", lambda worker, task, *rest: started.append(task) or start(worker, task, *rest))
+
+    def starts(worker, task, *rest):
+        started.append(task)
+        return start(worker, task, *rest)
+
+    monkeypatch.setattr(Worker, "start", starts)
     report = run(tmp_path, template, trials=1)
     assert report.progress.known == 5
     assert any("takes 2.00 of the time it took beside 5 known results" in line for line in report.health)

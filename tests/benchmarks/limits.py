@@ -16,11 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-TESTS = HERE.parent
-SHARED = [str(TESTS / each) for each in ("support", "devices", "kernels", "search")]
-sys.path[:0] = [str(TESTS.parent), str(TESTS), *SHARED]
+import support_path  # noqa: F401
 
+ON_A_GPU = "sp18/conv2"
 HELP = [sys.executable, "-c", "from tuner.cli import main; main()", "--help"]
 
 
@@ -53,12 +51,11 @@ def a_million_configurations() -> tuple[str, float, float]:
     from dataclasses import replace
 
     from spaces import enumerate_measured
-    from templates import CUDA_LIMITS
-    from test_spaces import TEMPLATES
+    from templates import CUDA_LIMITS, TEMPLATES
 
     from tuner.problems.conv.layers import LAYERS
 
-    found = enumerate_measured(TEMPLATES, LAYERS["fa17/conv1"], replace(CUDA_LIMITS, precision="bf16"))
+    found = enumerate_measured(list(TEMPLATES.values()), LAYERS["fa17/conv1"], replace(CUDA_LIMITS, precision="bf16"))
     return "a million configurations enumerated", found.seconds * 1e6 / found.size, 5.0
 
 
@@ -84,9 +81,9 @@ def proposals() -> Iterator[tuple[str, float, float]]:
 
 
 def on_a_gpu() -> Iterator[tuple[str, float, float]]:
-    from conftest import _why_no_gpu
+    from gpu import why_none
 
-    missing = _why_no_gpu()
+    missing = why_none()
     if missing:
         print(f"no limits of a GPU here: {missing}")
         return
@@ -95,36 +92,34 @@ def on_a_gpu() -> Iterator[tuple[str, float, float]]:
 
 
 def _check_of_a_large_output() -> tuple[str, float, float]:
-    from test_gpu import LAYER
-
     from tuner.bench.bench import Bench
     from tuner.bench.input_sets import own_inputs
     from tuner.bench.protocol import BenchSpec
     from tuner.devices import open_device
+    from tuner.problems.conv.layers import find_layer
 
-    device = open_device("cuda:0")
+    layer, device = find_layer(ON_A_GPU), open_device("cuda:0")
     try:
-        bench = Bench(device, LAYER)
-        inputs = own_inputs(bench, BenchSpec(device="cuda:0", problem=LAYER))
+        bench = Bench(device, layer)
+        inputs = own_inputs(bench, BenchSpec(device="cuda:0", problem=layer))
         spent = []
         for _ in range(8):
             inputs.place(inputs.drawn())
-            bench.reference(LAYER, {})
+            bench.reference(layer, {})
             device.synchronize()
             spent.append(seconds(inputs.verify))
         del bench, inputs
     finally:
         device.close()
-    return f"check of an output of {4 * LAYER.y_size / 1e6:.0f} MB", statistics.median(spent[1:]), 0.005
+    return f"check of an output of {4 * layer.y_size / 1e6:.0f} MB", statistics.median(spent[1:]), 0.005
 
 
 def _fresh_worker() -> tuple[str, float, float]:
-    from test_gpu import LAYER
-
     from tuner.bench.protocol import BenchSpec
     from tuner.bench.worker import Worker
+    from tuner.problems.conv.layers import find_layer
 
-    with Worker(BenchSpec(device="cuda:0", problem=LAYER)) as worker:
+    with Worker(BenchSpec(device="cuda:0", problem=find_layer(ON_A_GPU))) as worker:
         worker.health()
         worker.replace()
         return "a new worker after a fault", seconds(worker.health), 3.0

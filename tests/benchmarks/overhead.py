@@ -11,30 +11,31 @@ import argparse
 import statistics
 import tempfile
 import time
+from typing import cast
+from unittest.mock import patch
 
 import support_path  # noqa: F401
 from stand_in import InstantCompiler, InstantWorker
 from templates import CUDA_LIMITS
 
+from tuner.bench.worker import Worker
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.space import enumerate_space
 from tuner.problems.conv.layers import find_layer
+from tuner.results import Result
 from tuner.storage import Store
-from tuner.tuning import RunOptions, pipeline
+from tuner.tuning import Observer, Progress, RunOptions
 from tuner.tuning.run import Run
 from tuner.tuning.session import open_study
 
 
-class Clock:
+class Clock(Observer):
     """Notes when each trial ended."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
 
-    def says(self, line: str) -> None:
-        return
-
-    def trial(self, result, progress) -> None:
+    def trial(self, result: Result, progress: Progress) -> None:
         self.times.append(time.perf_counter())
 
 
@@ -45,9 +46,9 @@ def main() -> None:
     given = parser.parse_args()
     layer = find_layer("conv2")
     space = enumerate_space(tuple(builtin_templates().values()), layer, CUDA_LIMITS)
-    pipeline.Compiler = InstantCompiler  # type: ignore[misc, assignment]
-    clock, worker = Clock(), InstantWorker()
-    with tempfile.TemporaryDirectory() as folder, Store.open(f"{folder}/t.db") as store:
+    clock, worker = Clock(), cast(Worker, InstantWorker())
+    without_compiler = patch("tuner.tuning.pipeline.Compiler", InstantCompiler)
+    with without_compiler, tempfile.TemporaryDirectory() as folder, Store.open(f"{folder}/t.db") as store:
         options = RunOptions(
             problem=layer,
             device="cuda:0",

@@ -24,7 +24,8 @@ from tuner.kernels.loading import builtin_templates
 from tuner.kernels.render import render
 from tuner.kernels.space import Space, enumerate_space
 from tuner.kernels.template import CUDA
-from tuner.problems.conv.layers import LAYERS, ConvLayer, find_layer
+from tuner.problems.conv.layers import LAYERS, find_layer
+from tuner.problems.problem import Problem
 from tuner.results import Resources, Result
 from tuner.search.candidates import Candidates
 from tuner.search.resource_model import resident_warps
@@ -34,7 +35,7 @@ TEMPLATES = builtin_templates()
 COLUMNS = ("layer", "trials", "hopeless", "dropped", "wrong", "missed", "median", "90%", "warps right", "ms each")
 
 
-def space_of(layer: ConvLayer) -> Space:
+def space_of(layer: Problem) -> Space:
     return enumerate_space(list(TEMPLATES.values()), layer, CUDA_LIMITS)
 
 
@@ -55,7 +56,7 @@ def compiled(space: Space, count: int) -> list[Result]:
     return results
 
 
-def stored(url: str) -> list[tuple[ConvLayer, list[Result]]]:
+def stored(url: str) -> list[tuple[Problem, list[Result]]]:
     from tuner.storage import Store
 
     with Store.open(url, create=False) as store:
@@ -71,9 +72,9 @@ def hopeless(space: Space, result: Result) -> str:
     return SPILLS if (result.resources.local_bytes or 0) > SPILLED_BYTES else ""
 
 
-def judge(layer: ConvLayer, results: Sequence[Result]) -> tuple[str, ...]:
+def judge(problem: Problem, results: Sequence[Result]) -> tuple[str, ...]:
     """Offer results one by one, as a sampler would propose them; the dropped ones teach nothing."""
-    space = space_of(layer)
+    space = space_of(problem)
     resource_filter = ResourceFilter(space, Candidates.of(space))
     dropped, wrong, missed, offered, bad = 0, 0, 0, 0, 0
     started = time.process_time()
@@ -94,7 +95,7 @@ def judge(layer: ConvLayer, results: Sequence[Result]) -> tuple[str, ...]:
     if seen.errors:
         right = f"{seen.warps_right / len(seen.errors):.0%}"
         errors = (f"{seen.median_error:.1f}", f"{seen.error_of_90_percent:.0f}", right)
-    return (layer.name, str(offered), str(bad), kinds, str(wrong), str(missed), *errors, f"{spent:.1f}")
+    return (problem.name, str(offered), str(bad), kinds, str(wrong), str(missed), *errors, f"{spent:.1f}")
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -164,7 +165,7 @@ def fit(path: Path) -> dict[str, list[tuple[float, float]]]:
 
 def expectations(fits: list[dict[str, list[tuple[float, float]]]]) -> Prior:
     """Return normal priors of each kind with the mean and deviation of some fits; a kind they lack is a number."""
-    kinds = {}
+    kinds: dict[str, Any] = {}
     for kind in KINDS:
         pairs = np.array([pair for fitted in fits for pair in fitted.get(kind, fitted["number"])])
         middle, spread = pairs.mean(axis=0), np.maximum(pairs.std(axis=0), LEAST_DEVIATION)

@@ -24,6 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tuner.kernels.template import Configuration, DeviceLimits, Launch
+
 STATIC = "#define SHARED_MEMORY(type, name, count) __shared__ __align__(16) type name[count]"
 DYNAMIC = re.compile(r"#define SHARED_MEMORY\(.*?\n(?=#define)", re.DOTALL)
 STATIC_LIMIT = 48 * 1024
@@ -60,7 +62,7 @@ def kernel_tuner(layer_name: str, template_name: str, points: int, backend: str)
     template = builtin_templates()[template_name]
     space = enumerate_template(template, layer, _limits())
     chance = random.Random(0)
-    chosen = []
+    chosen: list[tuple[Configuration, Launch]] = []
     while len(chosen) < points:
         configuration = space.configuration(chance.randrange(len(space)))
         launch = template.launch_of(configuration, layer)
@@ -99,7 +101,7 @@ def kernel_tuner(layer_name: str, template_name: str, points: int, backend: str)
     return {"trials": len(results), "ok": good, "seconds": spent, "per_second": len(results) / spent}
 
 
-def _limits():
+def _limits() -> DeviceLimits:
     from tuner.devices import open_device
 
     device = open_device("cuda:0")

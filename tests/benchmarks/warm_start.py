@@ -37,7 +37,7 @@ class Remembering:
 
     def __init__(self, inner: Sampler) -> None:
         self._inner, self.rows = inner, list[int]()
-        self.observe, self.skip = inner.observe, inner.skip
+        self.observe, self.skip, self.has_some, self.close = inner.observe, inner.skip, inner.has_some, inner.close
 
     def propose(self, count: int) -> list[int]:
         fresh = self._inner.propose(count)
@@ -68,9 +68,8 @@ def pairs(folder: Path) -> Iterator[tuple[Recorded, Recorded]]:
 
 
 def evaluations(space: Recorded, known: Observations | None, seed: int, batch: int = 1) -> int:
-    sampler: Sampler = make_sampler("surrogate", space.candidates, seed)
-    if known is not None:
-        sampler = warm_started(sampler, known, seed)
+    cold = make_sampler("surrogate", space.candidates, seed)
+    sampler = cold if known is None else warm_started(cold, known, seed)
     return search(space, sampler, TRIALS, batch).reaches(0.01)
 
 

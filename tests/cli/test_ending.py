@@ -12,6 +12,7 @@ from toy_store import toy_failure
 from tuner.cli.failures import MOST, kinds_of, print_failures
 from tuner.devices.diagnostics import excerpt
 from tuner.errors import StoreFull
+from tuner.results import Result
 from tuner.storage import StudyHandle
 
 BROKEN = """
@@ -140,7 +141,8 @@ def test_failure_without_a_text_is_told(capsys):
 def test_run_whose_store_takes_no_more_shows_what_it_found(tmp_path, monkeypatch, capsys):
     """The disk is full after two results; a double of the disk."""
     monkeypatch.chdir(tmp_path)
-    stored, record_all = [], StudyHandle.record_all
+    stored: list[Result] = []
+    record_all = StudyHandle.record_all
 
     def on_a_full_disk(handle, results):
         if len(stored) >= 2:

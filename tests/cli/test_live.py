@@ -193,7 +193,7 @@ def test_stages_of_a_worker_are_told(tmp_path: Path, monkeypatch):
 
 
 def test_observer_of_the_two_older_methods_is_spared():
-    tell_doing(type("Old", (), {"says": print, "trial": print})(), "the store")  # type: ignore[arg-type]
+    tell_doing(type("Old", (), {"says": print, "trial": print})(), "the store")
     tell_doing(Observer(), "the store")
     with Silent() as watcher:
         watcher.trial(RESULT, progress())

@@ -7,6 +7,7 @@ import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,14 +23,21 @@ from tuner.errors import NoWinner, TunerError
 from tuner.problems.conv.layers import ConvLayer
 from tuner.problems.conv.reference import float32_conv
 from tuner.problems.gemm import Gemm
+from tuner.problems.problem import LibraryCall, Problem
 from tuner.report.charts import Bar, bar_figure, bar_lines
 from tuner.report.pictures import write_picture
 from tuner.storage import Store
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_torch"
 SIZES = ("--layer", "C=2,H=12,W=11,M=3,K=3", "--batch", "9", "--device", "cpu")
-CONV = ConvLayer.LIBRARY
-CALL = {"call": CONV, "inputs": ("x", "w")}
+
+
+def call_of(problem: type[Problem]) -> LibraryCall:
+    assert problem.LIBRARY is not None
+    return problem.LIBRARY
+
+
+CONV, GEMM = call_of(ConvLayer), call_of(Gemm)
 FP16_LAST = Variant(library="cuDNN", precision="fp16", layout=CHANNELS_LAST)
 
 
@@ -51,7 +59,9 @@ def spec(tmp_path):
     x, w = (rng.standard_normal(shape, dtype=np.float32) for shape in ((5, 1, 8, 7), (3, 1, 3, 3)))
     for name, array in (("x.npy", x), ("w.npy", w), (EXPECTED, float32_conv(x, w))):
         np.save(tmp_path / name, array)
-    return TorchSpec(device="cuda:0", folder=str(tmp_path), flush_bytes=1 << 20, model="Test Card", **CALL)
+    return TorchSpec(
+        device="cuda:0", folder=str(tmp_path), flush_bytes=1 << 20, call=CONV, inputs=("x", "w"), model="Test Card"
+    )
 
 
 # --- PyTorch's side, with the stand-in ---------------------------------------------------------------------------
@@ -89,9 +99,10 @@ def test_product_of_matrices_is_compared_with_cublas(torch, tmp_path):
     a, b = np.eye(3, 4, dtype=np.float32), np.arange(8, dtype=np.float32).reshape(4, 2)
     for name, array in (("a.npy", a), ("b.npy", b), (EXPECTED, a @ b)):
         np.save(tmp_path / name, array)
-    more = {"call": Gemm.LIBRARY, "inputs": ("a", "b")}
-    spec = TorchSpec(device="cuda:0", folder=str(tmp_path), flush_bytes=1 << 20, model="Test Card", **more)
-    single, rounded, *_ = variants(Gemm.LIBRARY, "cuda", compiled=False)
+    spec = TorchSpec(
+        device="cuda:0", folder=str(tmp_path), flush_bytes=1 << 20, call=GEMM, inputs=("a", "b"), model="Test Card"
+    )
+    single, rounded, *_ = variants(GEMM, "cuda", compiled=False)
     assert [single.name, rounded.name] == ["cuBLAS FP32 row-major", "cuBLAS TF32 row-major"]
     assert [enter_variant(spec, single), enter_variant(spec, rounded)] == [0.0, 0.0]
     assert {line for line in torch.LOG if line.startswith("matmul")} == {
@@ -112,7 +123,7 @@ def test_sample_flushes_then_times_one_convolution_between_events(torch, spec):
 
 
 def test_sample_on_a_cpu_is_wall_time_after_the_flush(torch, spec):
-    bench = _Bench(TorchSpec(device="cpu", folder=spec.folder, flush_bytes=4096, **CALL))
+    bench = _Bench(replace(spec, device="cpu", flush_bytes=4096, model=""))
     variant = variants(CONV, "cpu", compiled=False)[0]
     assert 0 < bench.sample(variant) < 5
     assert torch.LOG[-2] == "flush 4096"
@@ -137,7 +148,7 @@ def test_failure_of_pytorch_is_one_line(torch, spec, monkeypatch, fault, message
 
 def test_other_card_than_ours_is_refused(torch, spec, monkeypatch):
     monkeypatch.setattr("tuner.compare.torch_side._bench", None)
-    other = TorchSpec(device="cuda:0", folder=spec.folder, flush_bytes=4, model="Other Card", **CALL)
+    other = replace(spec, flush_bytes=4, model="Other Card")
     with pytest.raises(TunerError, match=r"is Test Card, ours Other Card; set CUDA_DEVICE_ORDER"):
         open_torch(other)
 
@@ -171,9 +182,14 @@ def test_rounds_take_each_contender_once_and_rotate_who_begins():
 
 
 def test_each_sample_waits_until_the_last_ones_threads_sleep(monkeypatch):
-    done = []
-    monkeypatch.setattr(rounds.time, "sleep", done.append)
-    run_rounds([Contender(name="a", sample=lambda: done.append("sample") or 1.0)], rounds=range(2, 3), seconds=60.0)
+    done: list[object] = []
+    monkeypatch.setattr("tuner.compare.rounds.time.sleep", done.append)
+
+    def sample() -> float:
+        done.append("sample")
+        return 1.0
+
+    run_rounds([Contender(name="a", sample=sample)], rounds=range(2, 3), seconds=60.0)
     assert done == [rounds.REST, "sample", rounds.REST, "sample"]
 
 
@@ -208,13 +224,14 @@ def test_plot_is_well_formed_and_drawn_to_scale(tmp_path):
     write_picture(tmp_path / "bars.svg", figure)
     root = ET.parse(tmp_path / "bars.svg").getroot()
     (axes,) = figure.axes
-    widths = [each.get_width() for each in axes.patches]
+    drawn: Any = axes
+    widths = [each.get_width() for each in drawn.patches]
     assert widths[1] == pytest.approx(2 * widths[0])
     assert [each.get("id") for each in root.iter() if each.get("id", "").startswith("bar ")] == ["bar 0", "bar 1"]
     texts = [each.text for each in root.iter() if each.tag.endswith("text")]
     assert {"<ours> & $more$ 速", "floor", "  1 ms", "  2 ms"} <= set(texts)
     edge = axes.get_window_extent().x1
-    ends = [path.vertices[:, 0].max() for each in axes.collections for path in each.get_paths()]
+    ends = [path.vertices[:, 0].max() for each in drawn.collections for path in each.get_paths()]
     assert ends == [pytest.approx(4000)]
     assert all(axes.transData.transform((end, 0))[0] <= edge for end in ends)
     assert all(each.get_window_extent().x1 <= figure.bbox.x1 for each in axes.texts)

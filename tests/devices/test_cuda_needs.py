@@ -75,7 +75,7 @@ def test_nothing_is_lacking_where_all_is_there(tmp_path, monkeypatch):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(cuda_needs.sysconfig, "get_path", lambda name: str(tmp_path / "python"))
+    monkeypatch.setattr("tuner.devices.cuda_needs.sysconfig.get_path", lambda name: str(tmp_path / "python"))
     assert cuda_needs.lacking() == ""
 
 

@@ -86,9 +86,9 @@ class TestDevice:
 
 @pytest.mark.parametrize(("spin", "sleeps"), [(False, 2), (True, 0)])
 def test_waiting_leaves_a_cpu_the_cores_that_its_kernel_runs_on(monkeypatch, spin, sleeps):
-    slept = []
-    monkeypatch.setattr(base.time, "sleep", slept.append)
-    monkeypatch.setattr(base.time, "monotonic", lambda: 0.0)
+    slept: list[float] = []
+    monkeypatch.setattr("tuner.devices.base.time.sleep", slept.append)
+    monkeypatch.setattr("tuner.devices.base.time.monotonic", lambda: 0.0)
     polls = iter((False, False, True))
     base.wait_until(lambda: next(polls), 10.0, spin=spin)
     assert len(slept) == sleeps

@@ -17,18 +17,10 @@ from tuner.export.export import export_best
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.subspace import Restriction
 from tuner.problems.conv.layers import ConvLayer, find_layer
-from tuner.tuning import RunOptions, tune
+from tuner.tuning import Observer, RunOptions, tune
 
 pytestmark = pytest.mark.gpu
 LAYER = find_layer("sp18/conv2")
-
-
-class Silent:
-    def says(self, line):
-        pass
-
-    def trial(self, result, progress):
-        pass
 
 
 def test_fresh_worker_measures_like_the_one_before_the_fault():
@@ -52,7 +44,7 @@ def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
         sampler="random",
         trials=30,
     )
-    report = tune(options, Silent())
+    report = tune(options, Observer())
     assert report.winner is not None
     done = export_best(report.progress.study, tmp_path / "conv2_best.h", store, templates)
     (tmp_path / "use.cu").write_text('#include "conv2_best.h"\nint main() { return 0; }\n')
@@ -86,7 +78,7 @@ def all_right(template, sizes, precision, folder, **only):
         precision=precision,
         only=Restriction(allowed=tuple(only.items())),
     )
-    report = tune(options, Silent())
+    report = tune(options, Observer())
     assert report.progress.trials == 16
     assert [str(each) for each in report.failed] == []
 

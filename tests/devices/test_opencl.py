@@ -29,7 +29,8 @@ def machine_code(program: cl.Program) -> bytes:
     size, count, names = struct.unpack_from("<3H", elf, 58)
     heads = [struct.unpack_from("<IIQQQQ", elf, table + size * number) for number in range(count)]
     start = heads[names][4]
-    return next(elf[h[4] : h[4] + h[5]] for h in heads if elf[start + h[0] :].startswith(b".text\0"))
+    text: bytes = next(elf[h[4] : h[4] + h[5]] for h in heads if elf[start + h[0] :].startswith(b".text\0"))
+    return text
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -141,7 +141,8 @@ def launching(grid: Callable[[int], tuple[int, int, int]]) -> KernelTemplate:
 
 
 def capped(B: int) -> int:
-    return smaller(up(B * 26, 32), 65_535)
+    least: int = smaller(up(B * 26, 32), 65_535)
+    return least
 
 
 @pytest.mark.parametrize(
@@ -498,7 +499,7 @@ def test_header_in_no_place_is_one_line(where: str, tmp_path: Path) -> None:
 def test_header_on_a_full_disk_leaves_the_old_one(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small disk needs root")
     try:

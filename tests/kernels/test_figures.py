@@ -22,6 +22,7 @@ from tuner.problems.gemm import Gemm
 from tuner.problems.lookup import described_problem
 from tuner.recordings.space import load_recorded
 from tuner.search import derived_features as module
+from tuner.search.arrays import Rows
 from tuner.search.candidates import Candidates
 from tuner.search.derived_features import LEVELS, Figures, logarithms
 from tuner.search.samplers.factory import SAMPLERS, make_sampler
@@ -50,6 +51,16 @@ def candidates_of(*templates: KernelTemplate) -> Candidates:
     return Candidates.of(enumerate_space(templates, LAYER, LIMITS))
 
 
+def levels_in(found: Candidates) -> Rows:
+    assert found.figures is not None
+    return found.figures.levels
+
+
+def figures_of(template: KernelTemplate, values: Any, layer: ConvLayer) -> Mapping[str, Any]:
+    assert template.figures is not None
+    return template.figures(values, layer)
+
+
 @pytest.mark.parametrize("name", ["shared_tile", "register_tile", "tensor_core"])
 @pytest.mark.parametrize("layer", ["fa17/conv1", "fa18/conv2", "sp18/conv2"])
 def test_figures_of_one_are_those_of_many(name, layer):
@@ -59,7 +70,7 @@ def test_figures_of_one_are_those_of_many(name, layer):
     columns = logarithms(template, LAYERS[layer], part.rows[chosen])
     for place, row in enumerate(chosen.tolist()):
         values = template.values_of(part.configuration(row))
-        alone = template.figures(values, LAYERS[layer])
+        alone = figures_of(template, values, LAYERS[layer])
         assert {each: column[place] for each, column in columns.items()} == pytest.approx(
             {each: np.log2(float(value)) for each, value in alone.items()}
         )
@@ -70,7 +81,7 @@ def test_figures_of_one_are_those_of_many(name, layer):
 def test_figures_of_the_same_name_share_a_column_and_constant_ones_have_none():
     vectors = replace(OTHER, figures=lambda p, layer: {"padded": p.TILE_WIDTH * p.VECTOR})
     found = candidates_of(WITH, vectors, replace(TOY, name="bare"))
-    area, padded = found.figures.levels.T.astype(int)
+    area, padded = levels_in(found).T.astype(int)
     assert sorted(set(area[found.groups == 0])) == [0, 50, 99]
     assert set(area[found.groups != 0]) == {LEVELS}
     assert (padded[found.groups == 1].min(), padded[found.groups == 0].max()) == (0, LEVELS - 1)
@@ -80,14 +91,14 @@ def test_figures_of_the_same_name_share_a_column_and_constant_ones_have_none():
 
 
 def test_figures_in_pieces_are_those_of_the_whole(monkeypatch):
-    whole = candidates_of(WITH).figures.levels
+    whole = levels_in(candidates_of(WITH))
     monkeypatch.setattr(module, "CHUNK", 7)
-    assert (candidates_of(WITH).figures.levels == whole).all()
+    assert (levels_in(candidates_of(WITH)) == whole).all()
 
 
 def test_template_without_figures_is_searched_as_ever():
     found = candidates_of(TOY)
-    assert found.figures.levels.shape == (len(found), 0)
+    assert levels_in(found).shape == (len(found), 0)
     sampler, bare = make_sampler("surrogate", found, 0), make_sampler("surrogate", replace(found, figures=None), 0)
     for _ in range(12):
         (row,), other = sampler.propose(1), bare.propose(1)
@@ -178,10 +189,11 @@ def levels_of(folder: Path, text: str) -> Figures | None:
 
 def test_recording_of_our_own_template_has_its_figures(tmp_path):
     found = levels_of(tmp_path, f"{COMMENT}template,TILE_M,TILE_ROWS,time_ms\n{TILES}")
+    assert found is not None
     template = BUILT_IN["tensor_core"]
     pairs = ({"TILE_M": 8, "TILE_ROWS": 2}, {"TILE_M": 16, "TILE_ROWS": 2}, {"TILE_M": 16, "TILE_ROWS": 4})
     values = [template.values_of(template.configuration(each)) for each in pairs]  # first choices for what it lacks
-    shared = np.log([template.figures(each, LAYER)["shared bytes"] for each in values])
+    shared = np.log([figures_of(template, each, LAYER)["shared bytes"] for each in values])
     assert found.levels[:, 0].tolist() == np.rint((shared - shared.min()) * 99 / np.ptp(shared)).tolist()
 
 

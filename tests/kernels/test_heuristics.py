@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pocl_harness import CPU_LIMITS
@@ -27,7 +28,7 @@ LAYER = LAYERS["sp18/conv2"]
 WHOLE = replace(toy_key(), heuristics=False)
 
 
-def options(**given: bool) -> RunOptions:
+def options(**given: Any) -> RunOptions:
     return RunOptions(problem=LAYER, device="cpu", templates=(TOY,), storage="", sampler="random", **given)
 
 

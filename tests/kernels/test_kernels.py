@@ -54,6 +54,7 @@ def case(layer: ConvLayer) -> tuple[F32, F32, F64, float]:
 
 def assert_right(space: TemplateSpace, row: int) -> None:
     layer = space.problem
+    assert isinstance(layer, ConvLayer)
     x, w, expected, atol = case(layer)
     configuration = space.configuration(row)
     y = convolve(space.template, configuration, layer, (x, w), space.limits.vector_words)

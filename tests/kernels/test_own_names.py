@@ -85,7 +85,7 @@ def test_parameters_that_define_one_word_are_refused(parameters, says):
 def test_words_and_shapes_reach_the_kernel_apart():
     declared = (
         Parameter(name="MODE", choices=("slow", "fast"), doc=""),
-        Parameter(name="BLOCK_SHAPE", choices=["8x4", "4x8"], doc=""),
+        Parameter(name="BLOCK_SHAPE", choices=["8x4", "4x8"], doc=""),  # type: ignore[arg-type]  # a list is taken too
     )
     template = dataclasses.replace(TOY, parameters=declared)
     assert parameter_defines(template, template.configuration({"MODE": "fast"})).splitlines() == [

@@ -13,6 +13,7 @@ import threading
 import time
 from multiprocessing import active_children
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -61,6 +62,12 @@ def short(monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.5)
 
 
+def host_of(template: KernelTemplate) -> host.Host:
+    assert isinstance(template.home, host.FarHome)
+    assert template.home.host is not None
+    return template.home.host
+
+
 def launches(template: KernelTemplate) -> tuple[Launch, str]:
     """Return the launch for the first choices, and what is said for another configuration."""
     good = template.launch_of(template.configuration({}), LAYER)
@@ -89,7 +96,7 @@ def test_meddling_at_import_changes_nothing_here(tmp_path, capsys):
     assert not hasattr(sys.modules["__main__"], "MEDDLED")
     assert "template_mine" not in sys.modules
     assert not [thread for thread in threading.enumerate() if "print_on" in thread.name]
-    template.home.host.close()
+    host_of(template).close()
     assert not file.exists()
     assert capsys.readouterr().out == ""
 
@@ -250,7 +257,7 @@ def test_process_that_is_killed_from_outside_is_asked_again(tmp_path):
 
 def test_edited_file_is_not_taken_for_the_one_in_use(tmp_path):
     template = own(tmp_path)
-    template.home.host.close()
+    host_of(template).close()
     written(tmp_path, ("p.THREADS}", "p.THREADS + 1}"))
     with pytest.raises(UsageError, match="it was changed while it was in use; start again"):
         template.launch_of(template.configuration({}), LAYER)
@@ -352,8 +359,10 @@ def test_plain_values_cross_as_they_are(value):
 
 
 def test_expressions_of_the_batch_cross_as_they_are(tmp_path):
-    launch = own(tmp_path).launch_of(own(tmp_path).configuration({}), LAYER.with_batch(BATCH))
-    assert launch.grid[0].words() == "ceil(270 * B / 16)"
+    of_any: Any = BATCH  # which counts as a number
+    launch = own(tmp_path).launch_of(own(tmp_path).configuration({}), LAYER.with_batch(of_any))
+    blocks: Any = launch.grid[0]
+    assert blocks.words() == "ceil(270 * B / 16)"
     least = smaller(up(3 * BATCH, 7), 100) * 2 - 1
     assert Reader(0, b"").read(json.loads(json.dumps(packed(least, 0, [])))) == least
 

@@ -151,6 +151,7 @@ def test_file_beside_a_template_is_imported_also_within_a_function(tmp_path):
     for threads, template in zip((8, 4), templates, strict=True):
         assert template.parameters[0].choices == (threads,)
         assert template.launch_of(template.configuration({}), LAYER).block == (10 * threads, 1, 1)
+        assert template.home is not None
         assert "THREADS = (" in template.home.text
     assert not {"beside", "later", "template_mine"} & set(sys.modules)
     assert str(tmp_path / "8") not in sys.path

@@ -91,6 +91,7 @@ def test_sizes_are_the_same_for_one_configuration_and_for_columns(name: str) -> 
             if not len(space):
                 continue
             picked = np.linspace(0, len(space) - 1, 7).astype(int)
+            assert template.sizes is not None
             columns = template.sizes(Columns(space.rows[picked], template.parameters), layer)
             for place, row in enumerate(picked.tolist()):
                 for size, (number, _) in template.sizes_of(space.configuration(row), layer).items():

@@ -7,6 +7,7 @@ import pytest
 from small_run import Silent
 
 from tuner.kernels.loading import builtin_templates
+from tuner.problems.conv.agreement import ClassAgreement
 from tuner.problems.conv.dataset import load_test_split
 from tuner.problems.conv.layers import find_layer
 from tuner.problems.conv.networks import classify, classify_from, layer_input, load_network
@@ -36,11 +37,14 @@ def test_run_prints_the_class_agreement_where_factors_may_be_rounded(tmp_path, p
         precision=precision,
     )
     report = tune(options, Silent())
+    assert report.tolerance is not None
     assert report.tolerance > 0
     if images is None:
         assert report.agreement is None
     else:
         found = report.agreement
+        assert isinstance(found, ClassAgreement)
+        assert images is not None
         assert (found.images, found.same) == (images, images)
         assert found.correct == found.correct_fp32 > images // 2
         assert "30 of 30 images" in str(found)

@@ -182,7 +182,7 @@ def test_simulate_prints_table_and_curves_and_draws_a_file(capsys, tmp_path):
     assert out.count("8 evaluations") == 2
     drawn = ET.fromstring(plot.read_text())
     lines = [each for each in drawn.iter() if each.get("id", "").startswith("median ")]
-    assert [len(re.findall("[ML] ", line[0].get("d"))) for line in lines] == [8, 8]
+    assert [len(re.findall("[ML] ", line[0].get("d", ""))) for line in lines] == [8, 8]
     assert " two&<" in [each.text for each in drawn.iter() if each.tag.endswith("text")]
 
 
@@ -200,7 +200,7 @@ def test_curves_of_spaces_with_odd_names_are_all_named(tmp_path):
     names = ["_hidden", "$a$b", *(f"space {number}" for number in range(9))]
     write_picture(tmp_path / "curves.png", curve_figure("title", dict.fromkeys(names, runs)))
     write_picture(tmp_path / "curves.svg", curve_figure("title", dict.fromkeys(names, runs)))
-    texts = [each.text for each in ET.parse(tmp_path / "curves.svg").iter() if each.tag.endswith("text")]
+    texts = [each.text or "" for each in ET.parse(tmp_path / "curves.svg").iter() if each.tag.endswith("text")]
     assert [text.strip() for text in texts if text.startswith(" ")] == names
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,8 +210,9 @@ def test_table_names_each_space_and_the_mean(write: Write) -> None:
 
 @pytest.mark.parametrize("field", ["trials", "batch", "seeds"])
 def test_zero_trials_batch_or_seeds_are_refused(field: str) -> None:
+    none: dict[str, Any] = {field: 0}
     with pytest.raises(UsageError, match=f"--{field} 0"):
-        Plan(**{field: 0})
+        Plan(**none)
 
 
 def test_benchmark_reruns_all_seeds_and_holds_kernels_out(write: Write) -> None:

@@ -105,7 +105,7 @@ def test_a_killed_process_costs_no_proposal_and_repeats_none(sampler: Background
 
 def test_a_process_that_dies_each_time_ends_the_run_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_DEATHS", 2)
-    ahead = BackgroundSampler(partial(os._exit, 3))  # type: ignore[arg-type]
+    ahead = BackgroundSampler(partial(os._exit, 3))
     try:
         with pytest.raises(TunerError, match=r"^sampler: its process died 2 times .*--sampler random$"):
             ahead.propose(1)

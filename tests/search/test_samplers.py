@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import optuna
@@ -388,7 +389,7 @@ class TestOptuna:
     def objective(sampler: TunerSampler) -> Callable[[optuna.Trial], float]:
         def run(trial: optuna.Trial) -> float:
             space, params = sampler.search_space, trial.relative_params
-            values = [trial.suggest_categorical(name, space[name].choices) for name in params]  # type: ignore[attr-defined]
+            values: list[Any] = [trial.suggest_categorical(name, space[name].choices) for name in params]  # type: ignore[attr-defined]
             if sum(value == 3 for value in values) > 1:
                 raise optuna.TrialPruned
             return 1.0 + sum(abs(value - 2) for value in values if isinstance(value, int))

@@ -255,7 +255,7 @@ def store(tmp_path):
         yield opened
 
 
-def find(store: Store, name: str, templates: tuple = TEMPLATES, sampler: str = "surrogate"):
+def find(store: Store, name: str, templates: tuple[KernelTemplate, ...] = TEMPLATES, sampler: str = "surrogate"):
     options = RunOptions(
         problem=LAYER, device="cpu", templates=templates, storage="", sampler=sampler, trials=1, warm_start=name
     )

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import optuna
 import pytest
@@ -72,7 +72,8 @@ def test_what_only_reads_as_fast_as_the_winner_is_not_optunas_best(
     champion, best = handle.champion(), optunas(tmp_path / "tuner.db", handle.name)
     assert champion is not None
     assert champion.result == final(0)
-    assert (best.number, best.value) == (champion.trial, pytest.approx(1.0))
+    assert best.number == champion.trial
+    assert best.value == pytest.approx(1.0)
     with sqlite3.connect(tmp_path / "tuner.db") as db:
         (why,) = db.execute("select value_json from trial_user_attributes where key = 'apart'").fetchone()
     db.close()
@@ -326,16 +327,20 @@ def test_run_whose_finals_could_not_be_held_names_no_winner(
     assert not (tmp_path / "best.h").exists()
 
 
+def stand_in(**attributes: object) -> Any:
+    return SimpleNamespace(**attributes)
+
+
 @pytest.mark.parametrize(
     ("theirs", "entered", "kept"),
     [(0.8, False, True), (1.2, False, False), (0.8, True, False), (None, False, False)],
     ids=["faster", "slower", "was in these finals", "none"],
 )
 def test_faster_winner_that_another_run_settled_meanwhile_is_kept(theirs, entered, kept):
-    other, ours = (SimpleNamespace(configuration=SimpleNamespace(key=key)) for key in ("other", "ours"))
+    other, ours = (stand_in(configuration=SimpleNamespace(key=key)) for key in ("other", "ours"))
     other.seconds, ours.seconds = theirs, 1.0
     champion = None if theirs is None else SimpleNamespace(result=other)
-    run = SimpleNamespace(handle=SimpleNamespace(champion=lambda: champion))
-    finals = SimpleNamespace(before={"other": 1.0, "ours": 1.0} if entered else {"ours": 1.0})
+    run = stand_in(handle=SimpleNamespace(champion=lambda: champion))
+    finals = stand_in(before={"other": 1.0, "ours": 1.0} if entered else {"ours": 1.0})
     assert rematch._another_was_faster(run, finals, [ours]) is kept
     assert not rematch._another_was_faster(run, finals, [])

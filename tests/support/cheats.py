@@ -3,7 +3,10 @@
 The honest kernel computes each sum many times over, so that any other that is believed is the faster one.
 """
 
+from typing import Any
+
 from tuner.kernels.template import Baseline, KernelTemplate, Launch, Parameter
+from tuner.problems.conv.layers import ConvLayer
 
 HONEST = "honest"
 
@@ -280,7 +283,7 @@ __global__ void conv_forward(GLOBAL const float *x, GLOBAL const float *w, GLOBA
 """
 
 
-def launch(p, layer):
+def launch(p: Any, layer: ConvLayer) -> Launch:
     """One thread an output."""
     return Launch(grid=(-(-layer.y_size // 64), 1, 1), block=(64, 1, 1), shared_bytes=4096)
 

@@ -12,6 +12,7 @@ from tuner.bench.protocol import Task, Verdict
 from tuner.bench.worker import Worker
 from tuner.devices.compiler import Compiled, Compiler
 from tuner.kernels.template import Baseline, Constraint, KernelTemplate, Launch, Parameter
+from tuner.problems.conv.layers import ConvLayer
 
 PATIENCE = 300.0  # seconds for what ends by itself: a busy machine may take fifty times what an idle one does
 HANGS = 4.0  # for what never ends
@@ -161,7 +162,7 @@ def _is(fault: str, source: str) -> bool:
     return re.search(rf"^#define FAULT FAULT_{fault}$", source, re.MULTILINE) is not None
 
 
-def launch(p, layer):
+def launch(p: Any, layer: ConvLayer) -> Launch:
     """One thread an output; the broken geometry has no blocks."""
     blocks = 0 if p.FAULT == "no_images" else -(-layer.y_size // p.THREADS)
     shared = 4 * 10**8 if p.FAULT == "too_much_shared" else 0

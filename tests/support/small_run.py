@@ -10,13 +10,13 @@ from faulty import PATIENCE, patient
 from tuner.kernels.template import KernelTemplate
 from tuner.problems.conv.layers import find_layer
 from tuner.results import Result
-from tuner.tuning import Progress, Report, RunOptions, tune
+from tuner.tuning import Observer, Progress, Report, RunOptions, tune
 
 LAYER = find_layer("C=2,H=12,W=11,M=3,K=3", batch=9)
 SIZES = (64, 8, 16, 32, 128, 256)
 
 
-class Silent:
+class Silent(Observer):
     """An observer that keeps what it is told."""
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import IO, Any
 
 RUN = """
 import sys
@@ -48,12 +49,12 @@ def one_round(folder: Path, seed: int, seconds: float) -> tuple[set[str], bool]:
     reported: list[str] = []
     first = threading.Event()
 
-    def read() -> None:
-        for line in running.stdout:
+    def read(lines: IO[str]) -> None:
+        for line in lines:
             reported.append(line.strip())
             first.set()
 
-    reader = threading.Thread(target=read)
+    reader = threading.Thread(target=read, args=(running.stdout,))
     reader.start()
     first.wait(timeout=300)
     time.sleep(seconds)
@@ -64,7 +65,7 @@ def one_round(folder: Path, seed: int, seconds: float) -> tuple[set[str], bool]:
     return {line for line in reported if line != "DONE"}, "DONE" in reported
 
 
-def examine(path: Path) -> dict[str, object]:
+def examine(path: Path) -> dict[str, Any]:
     """Open the store as the next run would, and return what SQLite and its tables say."""
     from tuner.storage import Store
 

@@ -14,7 +14,6 @@ from faulty import faulty
 from small_run import LAYER, Silent, run
 from toy_store import toy_ok
 
-from tuner.bench import trial
 from tuner.bench.protocol import Heat
 from tuner.bench.rounds import interleave
 from tuner.cli.ending import ending
@@ -115,7 +114,7 @@ def test_a_heat_ends_at_its_limit_but_not_before_three_rounds(
     monkeypatch: pytest.MonkeyPatch, heat: Heat, rounds: int
 ) -> None:
     monkeypatch.setattr(Ticking, "now", 0.0)
-    monkeypatch.setattr(trial.time, "monotonic", lambda: Ticking.now)
+    monkeypatch.setattr("tuner.bench.trial.time.monotonic", lambda: Ticking.now)
     first, second = interleave([Ticking(), Ticking()], heat, 0.0)  # type: ignore[list-item]
     assert len(first) == len(second) == rounds
 

@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command import tune
@@ -115,4 +116,6 @@ def test_call_of_a_worker_ends_with_its_process_when_it_is_to():
 def test_finals_that_are_to_end_look_at_nothing_by_itself(monkeypatch):
     worker = Worker.__new__(Worker)
     monkeypatch.setattr(worker, "__dict__", {"interrupt": True, "_finals": lambda *_: []})
-    assert worker.finals([SimpleNamespace()], SimpleNamespace()) == []
+    task: Any = SimpleNamespace()
+    heat: Any = SimpleNamespace()
+    assert worker.finals([task], heat) == []

@@ -13,8 +13,9 @@ from pebble import ProcessExpired
 from small_run import Silent
 from toy_store import ENVIRONMENT
 
+from tuner.bench.protocol import Verdict
 from tuner.bench.worker import Worker
-from tuner.devices.compiler import MOST_KILLED, Compiler
+from tuner.devices.compiler import MOST_KILLED, Compiled, Compiler
 from tuner.devices.nvcc import KILLED
 from tuner.errors import Killed, TunerError
 from tuner.problems.conv.layers import find_layer
@@ -50,7 +51,7 @@ def killed_first(monkeypatch):
     def kill(owner: type, name: str, times: int) -> None:
         left, start = [times], getattr(owner, name)
 
-        def starts(self, *arguments) -> Future:
+        def starts(self, *arguments):
             if not left[0]:
                 return start(self, *arguments)
             left[0] -= 1
@@ -136,7 +137,7 @@ def test_linker_killed_during_a_build_is_no_verdict_on_the_source(tmp_path, monk
 def test_linker_killed_while_a_worker_prepares_is_no_verdict_on_its_task(said, killed):
     worker = Worker.__new__(Worker)
     worker._processes, worker.restarts = Processes(1, log=True), 0
-    future: Future = Future()
+    future: Future[Verdict] = Future()
     future.set_exception(ProcessExpired("Abnormal termination", code=-signal.SIGABRT, pid=77))
     try:
         (worker._processes.folder / "78.log").write_text("unable to execute command: Terminated")
@@ -153,7 +154,7 @@ def test_linker_killed_while_a_worker_prepares_is_no_verdict_on_its_task(said, k
 def test_compiler_whose_process_died_before_it_began_is_no_verdict():
     """The pool breaks when a process dies that has nothing to do, and gives up what waits for it."""
     compiler = Compiler(ENVIRONMENT, 1, 300.0)
-    waiting: Future = Future()
+    waiting: Future[Compiled] = Future()
     waiting.set_exception(BrokenProcessPool("All workers expired"))
     try:
         with pytest.raises(Killed, match="had not begun when its process died"):

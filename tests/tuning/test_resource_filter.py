@@ -45,8 +45,12 @@ def toy(limits=CUDA_LIMITS) -> Space:
     return enumerate_space([template], LAYER, limits)
 
 
+def numbers(configuration: Configuration) -> dict[str, int]:
+    return {name: value for name, value in configuration.values if isinstance(value, int)}
+
+
 def registers(configuration: Configuration) -> float:
-    values = configuration.as_dict()
+    values = numbers(configuration)
     return 20 + values["TILE"] * values["DEPTH"] * 1.5
 
 
@@ -109,7 +113,7 @@ def test_demand_is_predicted_from_neighbours_of_a_real_space():
     demand, rows = Demand(Candidates.of(space)), np.random.default_rng(3).integers(0, len(space), 140)
 
     def tile(row: int) -> float:
-        values = space[row].as_dict()
+        values = numbers(space[row])
         return 30 + values["TILE_W"] * values["TILE_H"] * values["TILE_M"] * (1.2 if values["MIN_BLOCKS"] == 1 else 1)
 
     for row in rows[:100]:
@@ -129,7 +133,7 @@ def test_hopeless_proposals_wait_until_nothing_else_is_left():
     assert seen.dropped[SPILLS] > 20
     assert seen.dropped[IDLE] > 100
     last = order[-sum(seen.dropped.values()) :]
-    hopeless = [each for each in last if registers(each) > 255 + 32 or each.as_dict()["SHARED_BYTES"] > 100_000]
+    hopeless = [each for each in last if registers(each) > 255 + 32 or numbers(each)["SHARED_BYTES"] > 100_000]
     assert len(hopeless) >= 0.9 * len(last)
     assert seen.tried >= sum(seen.dropped.values()) // AUDIT_EVERY
     assert seen.wrong <= 0.2 * seen.tried

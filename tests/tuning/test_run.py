@@ -48,7 +48,7 @@ if __name__ == "__main__":
 LONG = 300  # seconds that only a hang takes
 
 
-def start(folder: Path, seed: int, trials: int) -> subprocess.Popen:
+def start(folder: Path, seed: int, trials: int) -> subprocess.Popen[str]:
     """Start a run of its own process on the store in ``folder``."""
     script = folder.parent / f"run-{seed}.py"
     store = f"sqlite:///{folder}/tuner.db"
@@ -237,6 +237,7 @@ def test_winner_of_an_exhausted_space_does_not_depend_on_the_seed(tmp_path, monk
         monkeypatch.setattr(session, "Worker", lambda *_, seed=seed: Drifting(seed))
         report = run(folder, template, sampler="random", seed=seed)
         assert (report.reason, report.progress.done) == ("exhausted", 4)
+        assert report.winner is not None
         assert report.winner.configuration.as_dict()["THREADS"] == 2
         ties = {each.result.configuration.as_dict()["THREADS"] for each in report.best if each.tied}
         assert ties == {2, 64}

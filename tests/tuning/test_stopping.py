@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,9 +34,9 @@ OPTIONS = RunOptions(
 )
 
 
-def progress(seconds: float = 60.0, **more: object) -> Progress:
-    given = {"study": "s", "problem": LAYER, "environment": ENVIRONMENT, "space": len(SPACE), "trials": None}
-    return Progress(**(given | {"seconds": seconds} | more))
+def progress(seconds: float = 60.0, **more: Any) -> Progress:
+    begun = Progress(study="s", problem=LAYER, environment=ENVIRONMENT, space=len(SPACE), trials=None, seconds=seconds)
+    return replace(begun, **more)
 
 
 def result(number: int, seconds: float, spread: float = 0.0) -> Result:
@@ -191,7 +192,7 @@ def words(text: str) -> str:
     [("over", object(), True), ("over", None, False), ("gain", object(), False), ("interrupted", None, True)],
 )
 def test_finals_are_held_where_a_finished_search_has_no_winner_yet(reason, winner, settled):
-    run = SimpleNamespace(handle=SimpleNamespace(champion=lambda: winner))
+    run: Any = SimpleNamespace(handle=SimpleNamespace(champion=lambda: winner))
     assert Run._is_settled(run, reason) == settled
 
 
