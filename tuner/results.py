@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import statistics
 from dataclasses import dataclass, field
+from typing import Self
 
+from tuner.errors import Rejected
 from tuner.kernels.configuration import Configuration
 from tuner.problems.registry import kind_of
 
@@ -102,17 +104,49 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """The end of one trial.
+class Evaluation:
+    """What evaluating one configuration gave, wherever that was done.
 
     Attributes:
         outcome: One of ``tuner.errors.OUTCOMES``.
-        text: The failure's full text (compiler log, CUDA error, first wrong element); empty for ``ok``.
+        text: The failure's full text (compiler log, CUDA error, first wrong element); a remark, or empty, for ``ok``.
         max_error: Largest absolute error against the reference; None when the check was not reached.
+        confirmed: True once it also passed on second inputs and a ragged batch; only such a result is exported.
+    """
+
+    outcome: str
+    text: str = ""
+    measurement: Measurement | None = None
+    resources: Resources = field(default_factory=Resources)
+    costs: Costs = field(default_factory=Costs)
+    max_error: float | None = None
+    confirmed: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == OK and self.measurement is not None
+
+    @classmethod
+    def rejected(cls, error: Rejected) -> Self:
+        """Return the outcome of a configuration that did not become a measurement."""
+        return cls(outcome=error.outcome, text=error.whole)
+
+    @property
+    def message(self) -> str:
+        """The first line of the text."""
+        return self.text.splitlines()[0] if self.text else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The end of one trial: a configuration's evaluation, and its place in a study.
+
+    What the evaluation says can be read here too.
+
+    Attributes:
         fingerprint: Key of everything that could change this result; equal fingerprints may share a measurement.
         baseline: Name of the baseline this configuration is, or empty.
         reused: True when the measurement was taken over from an earlier study with the same fingerprint.
-        confirmed: True once it also passed on second inputs and a ragged batch; only such a result is exported.
         settled: When its heat of the finals began, in seconds since the epoch; 0 for a result of the search. Only a
             result that is confirmed and settled may win.
         searched: Seconds that the search had measured, of a result of the finals.
@@ -120,23 +154,45 @@ class Result:
     """
 
     configuration: Configuration
-    outcome: str
     fingerprint: str
-    text: str = ""
-    measurement: Measurement | None = None
-    resources: Resources = field(default_factory=Resources)
-    costs: Costs = field(default_factory=Costs)
-    max_error: float | None = None
+    evaluation: Evaluation
     baseline: str = ""
     reused: bool = False
-    confirmed: bool = False
     settled: float = 0.0
     searched: float | None = None
     started: float = 0.0
 
     @property
+    def outcome(self) -> str:
+        return self.evaluation.outcome
+
+    @property
+    def text(self) -> str:
+        return self.evaluation.text
+
+    @property
+    def measurement(self) -> Measurement | None:
+        return self.evaluation.measurement
+
+    @property
+    def resources(self) -> Resources:
+        return self.evaluation.resources
+
+    @property
+    def costs(self) -> Costs:
+        return self.evaluation.costs
+
+    @property
+    def max_error(self) -> float | None:
+        return self.evaluation.max_error
+
+    @property
+    def confirmed(self) -> bool:
+        return self.evaluation.confirmed
+
+    @property
     def ok(self) -> bool:
-        return self.outcome == OK and self.measurement is not None
+        return self.evaluation.ok
 
     @property
     def may_win(self) -> bool:

@@ -65,9 +65,9 @@ def export(folder, study, template):
 def test_export_writes_the_time_it_measured(honest):
     folder, study = honest
     done = export(folder, study, cheating("kept_once"))
-    assert done.verdict.measurement is not None
+    assert done.evaluation.measurement is not None
     text = (folder / "winner.h").read_text()
-    assert f"{done.verdict.measurement.median * 1e3:.4g} ms (median of" in text
+    assert f"{done.evaluation.measurement.median * 1e3:.4g} ms (median of" in text
     assert "times that of a plain FP32 kernel" in text
 
 

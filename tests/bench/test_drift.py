@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from faulty import faulty
 from small_run import run
-from toy_store import sql, toy_ok
+from toy_store import changed, sql, toy_ok
 
 from tuner.bench.bench import Bench
 from tuner.bench.drift import as_of_now, change_since, speed_change
@@ -28,7 +28,7 @@ def timed(number: int, median: float, canary: float, hours: float = 0.0) -> Resu
     result = toy_ok(number, median, confirmed=True)
     assert result.measurement is not None
     measurement = dataclasses.replace(result.measurement, canary=canary)
-    return dataclasses.replace(result, measurement=measurement, started=1e9 + 3600 * hours + number)
+    return dataclasses.replace(changed(result, measurement=measurement), started=1e9 + 3600 * hours + number)
 
 
 def test_canary_that_moved_within_its_noise_changes_nothing():
@@ -69,7 +69,7 @@ def test_only_the_stretch_whose_canary_differs_is_rescaled():
 def test_results_without_canary_stay_as_they_are():
     result = toy_ok(0)
     assert result.measurement is not None
-    bare = dataclasses.replace(result, measurement=dataclasses.replace(result.measurement, canary=None))
+    bare = changed(result, measurement=dataclasses.replace(result.measurement, canary=None))
     assert as_of_now([bare] * 9, CALM) == ([bare] * 9, "")
 
 
@@ -84,7 +84,7 @@ def test_throttled_trials_and_moving_clocks_are_warned_of():
         result = toy_ok(number)
         assert result.measurement is not None
         telemetry = Telemetry(**state)  # type: ignore[arg-type]
-        return dataclasses.replace(result, measurement=dataclasses.replace(result.measurement, telemetry=telemetry))
+        return changed(result, measurement=dataclasses.replace(result.measurement, telemetry=telemetry))
 
     assert warnings([at(0), at(1)]) == []
     assert warnings([at(0, clock_mhz=1980.0), at(1, clock_mhz=1900.0)]) == []

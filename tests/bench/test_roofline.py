@@ -14,7 +14,7 @@ import pytest
 from faulty import faulty
 from older_stores import with_columns_of_layers
 from small_run import LAYER, run
-from toy_store import ENVIRONMENT, TEMPLATES, TOY, sql, toy_configuration, toy_key, toy_ok
+from toy_store import ENVIRONMENT, TEMPLATES, TOY, changed, sql, toy_configuration, toy_key, toy_ok
 
 from tuner.bench import ceilings
 from tuner.bench.bench import PARTS, THREADS, Bench
@@ -95,7 +95,7 @@ def progress_at(share: float, **more) -> Progress:
     bound = roof(CONV2, CARD)
     assert bound is not None
     measured = Measurement(samples=(bound.seconds / share,) * 9, **more)
-    best = replace(toy_ok(1, confirmed=True), measurement=measured)
+    best = changed(toy_ok(1, confirmed=True), measurement=measured)
     return Progress(study="s", problem=CONV2, environment=CARD, space=9, trials=None, seconds=None, best=best)
 
 

@@ -26,7 +26,7 @@ from tuner.kernels.space import Space, enumerate_space
 from tuner.kernels.template import CUDA
 from tuner.problems.conv.layers import LAYERS, find_layer
 from tuner.problems.problem import Problem
-from tuner.results import Resources, Result
+from tuner.results import Evaluation, Resources, Result
 from tuner.search.candidates import Candidates
 from tuner.search.resource_model import resident_warps
 from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLED_BYTES, SPILLS, ResourceFilter
@@ -52,7 +52,8 @@ def compiled(space: Space, count: int) -> list[Result]:
     for configuration, each in zip(chosen, used, strict=True):
         assert each.code == 0, f"{configuration}:\n{each.log}"
         resources = Resources(registers=each.registers, local_bytes=each.frame)
-        results.append(Result(configuration=configuration, outcome="ok", fingerprint="", resources=resources))
+        compiled = Evaluation(outcome="ok", resources=resources)
+        results.append(Result(configuration=configuration, fingerprint="", evaluation=compiled))
     return results
 
 

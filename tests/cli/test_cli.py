@@ -15,11 +15,10 @@ import pytest
 from command import SMALL, TUNE, tune
 from toy_store import sql
 
-from tuner.bench.protocol import Verdict
 from tuner.bench.worker import Worker
 from tuner.cli.replay import _print
 from tuner.doctor import Finding
-from tuner.results import Resources
+from tuner.results import Evaluation
 
 
 @pytest.fixture
@@ -298,7 +297,7 @@ def test_doctor_wraps_what_it_found_and_keeps_its_columns(capsys, monkeypatch):
 
 def test_replay_wraps_the_message_of_a_failure_but_not_its_log(capsys):
     log = "kernel.cl:7:3: error: " + "no such thing " * 9
-    _print(Verdict(outcome="compile_error", text=f"{'it is said ' * 9}so\n{log}"), Resources())
+    _print(Evaluation(outcome="compile_error", text=f"{'it is said ' * 9}so\n{log}"))
     *said, last = capsys.readouterr().out.splitlines()
     assert last == log
     assert len(said) > 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_store import ENVIRONMENT, TEMPLATES, final, toy_configuration, toy_key
+from toy_store import ENVIRONMENT, TEMPLATES, changed, final, toy_configuration, toy_key
 
 from tuner.cli import _run
 from tuner.compare import CompareOptions, compare, rounds
@@ -404,7 +404,7 @@ def test_winner_that_is_wrong_now_ends_the_comparison(tmp_path, monkeypatch, fau
         handle = there.find_study(report.progress.study)
         copy = here.study(handle.key, handle.environment, (template,))
         broken = template.configuration({"FAULT": fault})
-        copy.record(replace(handle.results()[0], configuration=broken, confirmed=True, settled=1.0))
+        copy.record(replace(changed(handle.results()[0], confirmed=True), configuration=broken, settled=1.0))
         copy.set_winner(broken)
     asked = CompareOptions(problem=LAYER, device="cpu", storage=url, templates=(template,))
     with pytest.raises(TunerError, match=outcome):

@@ -50,7 +50,7 @@ def test_exported_header_compiles_and_is_right_on_the_gpu(tmp_path):
     (tmp_path / "use.cu").write_text('#include "conv2_best.h"\nint main() { return 0; }\n')
     arch = arch_of(*driver().Device(0).compute_capability())
     subprocess.run(["nvcc", *target(arch).split(), "-c", "use.cu", "-o", "use.o"], cwd=tmp_path, check=True)
-    assert done.verdict.confirmed
+    assert done.evaluation.confirmed
 
 
 def test_a_kernel_with_words_beyond_the_short_header_compiles():

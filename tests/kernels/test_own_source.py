@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import subprocess
 
 import pytest
 from own_template import LAYER, RULE, SOURCE, own, run, written
 from pocl_harness import CPU_LIMITS
-from toy_store import TOY, toy_ok
+from toy_store import TOY, changed, toy_ok
 
 from tuner.cli.text import spread
 from tuner.devices.diagnostics import readable
@@ -260,5 +259,5 @@ def test_two_templates_of_one_name_are_refused(tmp_path):
 def test_spread_beyond_the_time_itself_is_capped():
     wild = Measurement(samples=(1e-6,) * 6 + (1e-3,) * 5)
     assert spread(toy_ok(0)).endswith("%")
-    assert spread(dataclasses.replace(toy_ok(0), measurement=wild)) == "> 100%"
+    assert spread(changed(toy_ok(0), measurement=wild)) == "> 100%"
     assert "noise of over 100%, above 5%" in noise_line(wild.spread, None)

@@ -13,7 +13,7 @@ import pytest
 from command import SMALL, TUNE, tune
 from faulty import faulty
 from small_run import run
-from toy_store import ENVIRONMENT, OTHER, TEMPLATES, TOY, toy_failure, toy_key, toy_ok
+from toy_store import ENVIRONMENT, OTHER, TEMPLATES, TOY, timed, toy_failure, toy_key, toy_ok
 
 from tuner.errors import UsageError
 from tuner.kernels.space import enumerate_space
@@ -26,7 +26,6 @@ from tuner.recordings.space import load_recorded
 from tuner.recordings.write import record_study
 from tuner.report.curves import curve_figure
 from tuner.report.pictures import write_picture
-from tuner.results import Measurement, Result
 from tuner.storage import Store
 from tuner.storage.mapping import choices_of_templates
 
@@ -41,12 +40,7 @@ SPACE = "x,y,time_ms\n" + "".join(f"{x},{y},{x + y}\n" for x in (1, 2, 4, 8) for
 def stored(tmp_path):
     """A store with one study of two templates: measured, pruned and failed."""
     url = f"sqlite:///{tmp_path}/tuner.db"
-    other = Result(
-        configuration=OTHER.configuration({"TILE_WIDTH": 4, "VECTOR": 2}),
-        outcome="ok",
-        fingerprint="other",
-        measurement=Measurement(samples=(4e-4, 5e-4)),
-    )
+    other = timed(OTHER.configuration({"TILE_WIDTH": 4, "VECTOR": 2}), 4e-4, 5e-4, fingerprint="other")
     with Store.open(url) as store:
         handle = store.study(toy_key(), ENVIRONMENT, TEMPLATES)
         trials = [toy_ok(n, 1e-3 + 1e-5 * n, pruned=n == 5) for n in range(8)]

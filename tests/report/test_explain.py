@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from command import SMALL, tune
-from toy_store import ENVIRONMENT, OTHER, TEMPLATES, toy_configuration, toy_key, toy_ok
+from toy_store import ENVIRONMENT, OTHER, TEMPLATES, changed, timed, toy_configuration, toy_key, toy_ok
 
 from tuner.cli.explain import explanation_markdown
 from tuner.errors import UsageError
@@ -31,12 +30,8 @@ RESULTS = [toy_ok(number, seconds(number), pruned=number % 7 == 0) for number in
 
 
 def other(width: int, vector: int, median: float) -> Result:
-    return Result(
-        configuration=OTHER.configuration({"TILE_WIDTH": width, "VECTOR": vector}),
-        outcome="ok",
-        fingerprint=f"{width} {vector}",
-        measurement=Measurement(samples=(median, median)),
-    )
+    chosen = OTHER.configuration({"TILE_WIDTH": width, "VECTOR": vector})
+    return timed(chosen, median, median, fingerprint=f"{width} {vector}")
 
 
 @pytest.fixture
@@ -90,7 +85,7 @@ def test_plot_stays_within_its_frame():
 
 
 def test_constant_times_are_explained_without_a_warning():
-    flat = [replace(toy_ok(number), measurement=Measurement(samples=(1e-3,))) for number in range(12)]
+    flat = [changed(toy_ok(number), measurement=Measurement(samples=(1e-3,))) for number in range(12)]
     explained = explain("s", flat, CHOICES)
     assert explained.rank_correlation == 0
     assert "nan" not in scatter(explained)

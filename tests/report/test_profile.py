@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from small_run import LAYER
-from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
+from toy_store import ENVIRONMENT, TEMPLATES, changed, toy_key, toy_ok
 
 from tuner.bench.protocol import BenchSpec
 from tuner.cli import _run
@@ -74,7 +74,7 @@ def test_occupancy_is_stored_and_shown(tmp_path, capsys):
     store = tmp_path / "t.db"
     with Store.open(store) as opened:
         handle = opened.study(toy_key(), ENVIRONMENT, TEMPLATES)
-        handle.record(replace(toy_ok(1, confirmed=True), resources=used, settled=1.0))
+        handle.record(replace(changed(toy_ok(1, confirmed=True), resources=used), settled=1.0))
         handle.set_winner(toy_ok(1).configuration)
         assert handle.results()[0].resources == used
     assert _run(["show", "conv2", "--storage", str(store)]) == 0

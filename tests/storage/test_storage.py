@@ -19,7 +19,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 from sqlalchemy import event, select, update
-from toy_store import ENVIRONMENT, TEMPLATES, plain_optuna, toy_configuration, toy_failure, toy_key, toy_ok
+from toy_store import ENVIRONMENT, TEMPLATES, changed, plain_optuna, toy_configuration, toy_failure, toy_key, toy_ok
 
 from tuner.errors import StorageError, StudyMismatch, TunerError, UsageError
 from tuner.results import StudyKey, Telemetry
@@ -73,9 +73,8 @@ def test_results_come_back_equal(handle: StudyHandle) -> None:
     measured = toy_ok(0)
     assert measured.measurement
     telemetry = Telemetry(clock_mhz=1980.0, temperature_c=55.0, power_w=300.5, throttle="power cap")
-    measured = dataclasses.replace(
-        measured, baseline="naive", measurement=dataclasses.replace(measured.measurement, telemetry=telemetry)
-    )
+    measured = changed(measured, measurement=dataclasses.replace(measured.measurement, telemetry=telemetry))
+    measured = dataclasses.replace(measured, baseline="naive")
     written = [measured, toy_ok(1, pruned=True), toy_failure(2, "wrong_result"), toy_failure(3, "timed_out")]
     assert [handle.record(result) for result in written] == [0, 1, 2, 3]
     assert handle.results() == written
@@ -111,7 +110,7 @@ def test_study_with_other_choices_is_refused(store: Store, handle: StudyHandle) 
 
 def test_measuring_again_replaces_the_result_and_keeps_the_trial(store: Store, handle: StudyHandle) -> None:
     handle.record_all([toy_ok(0, 1e-3), toy_ok(1, 2e-3)])
-    assert handle.record(dataclasses.replace(toy_ok(0, 5e-3), confirmed=True)) == 0
+    assert handle.record(changed(toy_ok(0, 5e-3), confirmed=True)) == 0
     assert [result.seconds for result in handle.results()] == [5e-3, 2e-3]
     study = optuna.load_study(study_name=handle.name, storage=store.optuna_storage())
     assert study.best_trial.number == 1
@@ -121,8 +120,8 @@ def test_measuring_again_replaces_the_result_and_keeps_the_trial(store: Store, h
 @pytest.mark.parametrize(
     "wrong",
     [
-        dataclasses.replace(toy_ok(0), outcome="perfect"),
-        dataclasses.replace(toy_ok(0), measurement=None),
+        changed(toy_ok(0), outcome="perfect"),
+        changed(toy_ok(0), measurement=None),
         toy_ok(0, float("nan")),
         toy_ok(0, float("inf")),
         dataclasses.replace(toy_ok(0), configuration=dataclasses.replace(toy_configuration(0), template="new")),
@@ -407,7 +406,7 @@ def limit_pages(store: Store, pages: int) -> None:
 
 def test_writer_refuses_a_result_that_must_not_be_stored(handle: StudyHandle) -> None:
     with Writer(handle) as writer, pytest.raises(UsageError):
-        writer.put(dataclasses.replace(toy_ok(0), outcome="perfect"))
+        writer.put(changed(toy_ok(0), outcome="perfect"))
     assert handle.results() == []
 
 

@@ -18,7 +18,7 @@ from faulty import faulty
 from older_stores import with_columns_of_layers
 from small_run import run
 from stand_in import InstantCompiler, InstantWorker
-from toy_store import ENVIRONMENT, TEMPLATES, final, toy_configuration, toy_failure, toy_key, toy_ok
+from toy_store import ENVIRONMENT, TEMPLATES, changed, final, toy_configuration, toy_failure, toy_key, toy_ok
 
 from tuner.bench.protocol import Heat, Task
 from tuner.bench.worker import Worker
@@ -54,7 +54,7 @@ def optunas(where: str | Path, name: str) -> optuna.trial.FrozenTrial:
     [
         toy_ok(1, 0.5e-3),
         toy_ok(1, 0.5e-3, confirmed=True),
-        dataclasses.replace(final(1, 0.5e-3), confirmed=False),
+        changed(final(1, 0.5e-3), confirmed=False),
         final(1, 0.5e-3, heat=50.0),
         final(1, 0.999e-3),
         final(1, 1e-3),
@@ -138,7 +138,7 @@ def noisy(result: Result, spread: float) -> Result:
     assert result.measurement is not None
     median = result.seconds
     samples = tuple(median * (1 + spread * step / 5) for step in (-5, 5, -4, 4, -3, 3, 0, 2, -2, 1, -1))
-    return dataclasses.replace(result, measurement=dataclasses.replace(result.measurement, samples=samples))
+    return changed(result, measurement=dataclasses.replace(result.measurement, samples=samples))
 
 
 @pytest.mark.parametrize(("spread", "winner"), [(0.02, 1), (0.5, 0)])
@@ -279,7 +279,7 @@ def test_every_command_names_the_winner_that_the_run_named(
         slow = next(each for each in handle.results() if each.ok and each != champion.result)
         assert slow.measurement is not None
         quick = dataclasses.replace(slow.measurement, samples=(champion.result.seconds / 9,) * 7, pruned=False)
-        handle.record(dataclasses.replace(slow, measurement=quick, confirmed=False, settled=0.0))
+        handle.record(dataclasses.replace(changed(slow, measurement=quick, confirmed=False), settled=0.0))
     assert set(answers.trials().values()) == {second["winner"]}
 
     monkeypatch.setattr(StudyHandle, "set_winner", _interrupted)  # the next one's finals are measured, not decided

@@ -11,7 +11,7 @@ from templates import CUDA_LIMITS
 
 from tuner.bench.protocol import BenchFacts, Heat, Task, Verdict
 from tuner.devices.compiler import Compiled
-from tuner.results import Environment, Measurement, Resources, Telemetry
+from tuner.results import Environment, Evaluation, Measurement, Resources, Telemetry
 
 MACHINE = Environment(device="cuda:0", kind="cuda", model="stand-in", driver="1", toolkit="1", arch="none")
 
@@ -69,7 +69,8 @@ class InstantWorker:
         median = self.seconds_of(task.rendered.source)
         samples = tuple(median * self.chance.gauss(1, 0.01) for _ in range(10))
         resources = Resources(registers=self.chance.randrange(32, 256), shared_bytes=0, local_bytes=0)
-        return Verdict(outcome="ok", measurement=Measurement(samples=samples), resources=resources)
+        timed = Evaluation(outcome="ok", measurement=Measurement(samples=samples), resources=resources)
+        return Verdict(evaluation=timed)
 
     def limit_of(self, task: Task) -> float:
         return 1e9

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from toy_store import timed
+
 from tuner.kernels.template import Configuration
 from tuner.problems.conv.layers import find_layer
-from tuner.results import Environment, Measurement, Result
+from tuner.results import Environment
 from tuner.tuning.progress import Progress
 
 HERE = Environment(device="cpu", kind="cpu", model="Test CPU", driver="d", toolkit="t", arch="a")
-RESULT = Result(
-    configuration=Configuration(template="direct", values=(("A", 1),)),
-    outcome="ok",
-    fingerprint="f",
-    measurement=Measurement(samples=(1e-3,)),
-)
+RESULT = timed(Configuration(template="direct", values=(("A", 1),)), 1e-3, fingerprint="f")
 
 
 def progress(**values: Any) -> Progress:

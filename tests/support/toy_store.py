@@ -14,7 +14,7 @@ from optuna.storages import RDBStorage
 
 from tuner.kernels.template import Configuration, KernelTemplate, Launch, Parameter
 from tuner.problems.conv.layers import LAYERS, ConvLayer
-from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey
+from tuner.results import Costs, Environment, Evaluation, Measurement, Resources, Result, StudyKey
 from tuner.storage import Store
 
 SOURCE = """
@@ -143,21 +143,37 @@ def toy_ok(number: int, median: float = 1e-3, *, pruned: bool = False, confirmed
     samples = (*(median * (1 + sign * part) for part in noise for sign in (1, -1)), median)
     return Result(
         configuration=toy_configuration(number),
-        outcome="ok",
         fingerprint=f"print-{number}",
-        measurement=Measurement(samples=samples, pruned=pruned, canary=2e-3),
-        resources=Resources(registers=40, local_bytes=0, shared_bytes=1024),
-        costs=Costs(compile=0.5, check=0.1, measure=0.2),
-        max_error=1e-5,
-        confirmed=confirmed,
+        evaluation=Evaluation(
+            outcome="ok",
+            measurement=Measurement(samples=samples, pruned=pruned, canary=2e-3),
+            resources=Resources(registers=40, local_bytes=0, shared_bytes=1024),
+            costs=Costs(compile=0.5, check=0.1, measure=0.2),
+            max_error=1e-5,
+            confirmed=confirmed,
+        ),
         started=1_700_000_000.0 + number,
     )
 
 
 def toy_failure(number: int, outcome: str, text: str = "first line\nsecond line") -> Result:
     return Result(
-        configuration=toy_configuration(number), outcome=outcome, fingerprint=f"print-{number}", text=text, started=1.0
+        configuration=toy_configuration(number),
+        fingerprint=f"print-{number}",
+        evaluation=Evaluation(outcome=outcome, text=text),
+        started=1.0,
     )
+
+
+def timed(configuration: Configuration, *samples: float, fingerprint: str = "") -> Result:
+    """Return a correct result with these samples in seconds."""
+    measured = Evaluation(outcome="ok", measurement=Measurement(samples=samples))
+    return Result(configuration=configuration, fingerprint=fingerprint, evaluation=measured)
+
+
+def changed(result: Result, **evaluation: Any) -> Result:
+    """Return a result whose evaluation says something else."""
+    return dataclasses.replace(result, evaluation=dataclasses.replace(result.evaluation, **evaluation))
 
 
 def final(number: int, median: float = 1e-3, heat: float = 100.0) -> Result:

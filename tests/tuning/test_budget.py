@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from concurrent.futures import Future
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from faulty import faulty
 from small_run import LAYER, Silent, run
-from toy_store import toy_ok
+from toy_store import changed, toy_ok
 
 from tuner.bench.protocol import Heat
 from tuner.bench.rounds import interleave
@@ -29,7 +28,7 @@ def timed(number: int, median: float, sample: float = 0.02, check: float = 0.1) 
     result = toy_ok(number, median)
     assert result.measurement is not None
     taken = sample * (len(result.measurement.samples) + 1)
-    return dataclasses.replace(result, costs=Costs(check=check, measure=taken))
+    return changed(result, costs=Costs(check=check, measure=taken))
 
 
 FIVE = [timed(number, 1e-3 * (1 + number)) for number in range(5)]

@@ -146,7 +146,7 @@ def test_linker_killed_while_a_worker_prepares_is_no_verdict_on_its_task(said, k
     finally:
         worker.close()
     assert (verdict.outcome, verdict.killed) == ("crashed", killed)
-    assert verdict.text.startswith(
+    assert verdict.evaluation.text.startswith(
         "the worker's linker was killed" if killed else "the worker died with SIGABRT\nerror"
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pocl_harness import CPU_LIMITS
 from templates import CUDA_LIMITS
+from toy_store import changed, timed
 
 from tuner.cli.report import filter_lines
 from tuner.cli.report_json import filter_json
@@ -16,7 +17,7 @@ from tuner.kernels.loading import builtin_templates
 from tuner.kernels.space import Space, enumerate_space
 from tuner.kernels.template import Configuration, Constraint, KernelTemplate, Launch, Parameter
 from tuner.problems.conv.layers import LAYERS
-from tuner.results import Measurement, Resources, Result
+from tuner.results import Resources, Result
 from tuner.search.candidates import Candidates
 from tuner.search.resource_model import Demand, demand_of, register_limit, resident_warps
 from tuner.search.samplers.factory import make_sampler
@@ -57,8 +58,7 @@ def registers(configuration: Configuration) -> float:
 def result_of(configuration: Configuration, demand: float, limit: int = 255) -> Result:
     held = min(demand, limit)
     resources = Resources(registers=int(held), local_bytes=int(4 * (demand - held)), shared_bytes=0)
-    timed = Measurement(samples=(demand, demand))
-    return Result(configuration=configuration, outcome="ok", fingerprint="", resources=resources, measurement=timed)
+    return changed(timed(configuration, demand, demand), resources=resources)
 
 
 class Grants:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from command import SMALL, tune
-from toy_store import ENVIRONMENT, TEMPLATES, TOY, toy_configuration
+from toy_store import ENVIRONMENT, TEMPLATES, TOY, changed, timed, toy_configuration
 
 from tuner.errors import UsageError
 from tuner.kernels.space import Space, enumerate_space
 from tuner.kernels.template import DeviceLimits
 from tuner.problems.conv.layers import find_layer
-from tuner.results import Measurement, Result
+from tuner.results import Result
 from tuner.tuning import Progress, RunOptions, gain
 from tuner.tuning.gain import FEWEST, LONG, GainRule, History, Look
 from tuner.tuning.roofline_stop import stop_floor
@@ -41,8 +41,7 @@ def progress(seconds: float = 60.0, **more: Any) -> Progress:
 
 def result(number: int, seconds: float, spread: float = 0.0) -> Result:
     samples = (seconds * (1 - spread), seconds, seconds * (1 + spread))
-    measured = Measurement(samples=samples)
-    return Result(configuration=toy_configuration(number), outcome="ok", fingerprint=str(number), measurement=measured)
+    return timed(toy_configuration(number), *samples, fingerprint=str(number))
 
 
 def search(space: Space, times: list[float], stopping: Stopping | None = None) -> int | None:
@@ -101,7 +100,7 @@ def test_search_among_rough_times_ends_when_most_of_it_was_in_vain():
 def test_search_without_a_success_goes_on():
     stopping, state, results = Stopping(ONE, OPTIONS), progress(), {}
     for state.done in range(1, 2 * FEWEST):
-        fresh = replace(result(state.done, 1e-3), outcome="crashed", measurement=None)
+        fresh = changed(result(state.done, 1e-3), outcome="crashed", measurement=None)
         results[fresh.configuration.key] = fresh
         assert stopping.ask(state, results) == ""
 

@@ -90,4 +90,5 @@ def _rescaled(result: Result, change: float) -> Result:
         return result
     samples = tuple(change * sample for sample in measured.samples)
     canary = measured.canary and change * measured.canary
-    return replace(result, measurement=replace(measured, samples=samples, canary=canary))
+    then = replace(measured, samples=samples, canary=canary)
+    return replace(result, evaluation=replace(result.evaluation, measurement=then))

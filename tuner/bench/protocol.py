@@ -14,7 +14,7 @@ from tuner.kernels.render import Rendered
 from tuner.kernels.template import KernelTemplate
 from tuner.problems.accuracy import Precision
 from tuner.problems.problem import Problem
-from tuner.results import Costs, Environment, Measurement, Resources
+from tuner.results import Environment, Evaluation
 
 VERSION = 3  # part of every fingerprint: raise it whenever a change here makes old and new samples incomparable
 
@@ -124,7 +124,7 @@ class Heat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What evaluating a task gave.
+    """What evaluating a task gave, and what that did to the worker.
 
     Attributes:
         seconds: In the worker, from loading to the end; 0 when it died.
@@ -132,16 +132,14 @@ class Verdict:
         killed: A process was killed from outside, so that this says nothing of the configuration.
     """
 
-    outcome: str
-    text: str = ""
-    measurement: Measurement | None = None
-    resources: Resources = field(default_factory=Resources)
-    costs: Costs = field(default_factory=Costs)
-    max_error: float | None = None
-    confirmed: bool = False
+    evaluation: Evaluation
     seconds: float = 0.0
     lost: bool = False
     killed: bool = False
+
+    @property
+    def outcome(self) -> str:
+        return self.evaluation.outcome
 
 
 PRIMES = tuple(n for n in range(2, 1100) if all(n % divisor for divisor in range(2, int(n**0.5) + 1)))

@@ -12,12 +12,12 @@ from typing import Any
 from tuner.bench.checks import Checks, check_geometry, check_static_memory
 from tuner.bench.input_sets import RandomInputs
 from tuner.bench.inputs import Inputs
-from tuner.bench.protocol import Protocol, Task, Verdict
+from tuner.bench.protocol import Protocol, Task
 from tuner.bench.turns import Turn
 from tuner.devices import Device, Kernel
 from tuner.errors import WrongResult
 from tuner.kernels.launch import Launch
-from tuner.results import OK, Costs, Measurement
+from tuner.results import OK, Costs, Evaluation, Measurement
 
 MIN_TICKS = 100  # a sample spans at least this many ticks of the device's clock
 MAX_REPEAT = 1024
@@ -227,7 +227,7 @@ class Trial:
         return not measurement.pruned and (incumbent is None or measurement.median < incumbent)
 
 
-def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: float = 0.0) -> Verdict:
+def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: float = 0.0) -> Evaluation:
     """Check, measure, and confirm a trial that beats the incumbent.
 
     Args:
@@ -260,7 +260,7 @@ def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: fl
             )
         confirmed = trial.is_best(measurement)
     costs = Costs(check=checked - started + time.monotonic() - measured, measure=measured - checked)
-    return Verdict(
+    return Evaluation(
         outcome=OK,
         text=text,
         measurement=measurement,

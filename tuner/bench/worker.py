@@ -22,7 +22,7 @@ from tuner.devices.linker import linkers_killer
 from tuner.errors import Crashed, DeviceError, Killed, OutOfResources, TimedOut, TunerError, Unforeseen
 from tuner.processes import stages
 from tuner.processes.pool import DIED, Processes, killer, stillborn
-from tuner.results import OK, Telemetry
+from tuner.results import OK, Evaluation, Telemetry
 
 if TYPE_CHECKING:
     from tuner.problems.whole import Agreement
@@ -116,16 +116,16 @@ class Worker:
             verdict = future.result()
         except FutureTimeout as error:
             limit = error.args[1]
-            verdict = Verdict(
-                outcome=TimedOut.outcome,
-                text=f"trial took longer than its limit of {limit:.1f} s; raise it with --trial-timeout",
-            )
+            late = TimedOut(f"trial took longer than its limit of {limit:.1f} s; raise it with --trial-timeout")
+            verdict = Verdict(evaluation=Evaluation.rejected(late))
             self.restarts += 1
         except DIED as error:
-            verdict = Verdict(outcome=Crashed.outcome, text=self._obituary(error), killed=bool(self._killer(error)))
+            died = Evaluation(outcome=Crashed.outcome, text=self._obituary(error))
+            verdict = Verdict(evaluation=died, killed=bool(self._killer(error)))
             self.restarts += 1
         except TunerError as error:  # the bench itself could not be prepared
-            verdict = Verdict(outcome=Crashed.outcome, text=str(error), lost=isinstance(error, Unforeseen))
+            failed = Evaluation(outcome=Crashed.outcome, text=str(error))
+            verdict = Verdict(evaluation=failed, lost=isinstance(error, Unforeseen))
         if verdict.outcome in (Crashed.outcome, OutOfResources.outcome):
             self._processes.check_room()
         if verdict.lost:

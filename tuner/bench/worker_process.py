@@ -13,7 +13,7 @@ from tuner.errors import Crashed, DeviceError, Rejected, StrayWrite, TimedOut, U
 from tuner.problems.problem import Problem
 from tuner.processes import stages
 from tuner.processes.messages import ours
-from tuner.results import Environment, Telemetry
+from tuner.results import Environment, Evaluation, Telemetry
 
 if TYPE_CHECKING:
     from tuner.problems.whole import Agreement
@@ -131,7 +131,8 @@ def evaluate(spec: BenchSpec, task: Task) -> Verdict:
     state, started = prepared(spec), time.monotonic()
     try:
         trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
-        verdict = evaluate(trial, state.second, state.canaries(samples=1)[0], state.least_seconds)
+        canary = state.canaries(samples=1)[0]
+        verdict = Verdict(evaluation=evaluate(trial, state.second, canary, state.least_seconds))
         state.audit()
     except Exception as error:  # a driver has errors of its own
         verdict = verdict_of(state, error)
@@ -142,9 +143,9 @@ def verdict_of(state: WorkerState, error: Exception) -> Verdict:
     """Return the verdict on a configuration that failed, and whether this process is lost with it."""
     failed = ours(error)
     if isinstance(failed, Rejected):
-        return Verdict(outcome=failed.outcome, text=failed.whole, lost=_lost(state, failed))
+        return Verdict(evaluation=Evaluation.rejected(failed), lost=_lost(state, failed))
     trace = f"\n{failed.trace}" if isinstance(failed, Unforeseen) and failed.trace else ""
-    return Verdict(outcome=Crashed.outcome, text=f"{failed}{trace}", lost=True)
+    return Verdict(evaluation=Evaluation(outcome=Crashed.outcome, text=f"{failed}{trace}"), lost=True)
 
 
 def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:

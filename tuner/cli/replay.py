@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,10 @@ from tuner.storage import Store
 from tuner.tuning.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from tuner.bench.protocol import BenchSpec, Verdict
+    from tuner.bench.protocol import BenchSpec
     from tuner.devices.compiler import Compiled
     from tuner.kernels.template import KernelTemplate
-    from tuner.results import Environment, Resources, Result
+    from tuner.results import Environment, Evaluation, Result
     from tuner.storage import StudyHandle
 
 
@@ -68,8 +68,9 @@ def replay_trial(asked: ReplayRequest, storage: str, templates: tuple[KernelTemp
         echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
         compiled = _compile(worker, rendered)
         verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
-        _print(verdict, replace(verdict.resources, spill_bytes=compiled.spill_bytes))
-        if verdict.measurement and (change := change_since(result, list(results.values()), worker.health())):
+        evaluation = compiled.completed(verdict.evaluation)
+        _print(evaluation)
+        if evaluation.measurement and (change := change_since(result, list(results.values()), worker.health())):
             echo_wrapped(change)
     if asked.profile:
         _print_profile(spec, rendered)
@@ -134,20 +135,20 @@ def _compile(worker: Worker, rendered: Rendered) -> Compiled:
     return compiled
 
 
-def _print(verdict: Verdict, used: Resources) -> None:
-    message, _, log = verdict.text.partition("\n")
-    echo_wrapped(f"now: {verdict.outcome}" + (f": {message}" if message else ""))
+def _print(evaluation: Evaluation) -> None:
+    message, _, log = evaluation.text.partition("\n")
+    echo_wrapped(f"now: {evaluation.outcome}" + (f": {message}" if message else ""))
     if log:
         echo(log)
-    if verdict.measurement is None:
+    if evaluation.measurement is None:
         return
-    measured = verdict.measurement
+    measured = evaluation.measurement
     low, high = measured.interval
     echo_wrapped(
         f"{milliseconds(measured.median)} ms, 95% interval {milliseconds(low)} to {milliseconds(high)}, "
-        f"{len(measured.samples)} samples; largest error {verdict.max_error:.3g}"
+        f"{len(measured.samples)} samples; largest error {evaluation.max_error:.3g}"
     )
-    echo_wrapped(resources_line(used))
+    echo_wrapped(resources_line(evaluation.resources))
     if state := describe(measured.telemetry):
         echo_wrapped(f"measured at {state}")
     echo_wrapped("samples, ms: " + " ".join(milliseconds(sample) for sample in measured.samples))

@@ -191,7 +191,8 @@ def export(study: str, output: Path | None, split: bool, **rest: Any) -> None:
 
     done = export_best(study, output, rest["storage"], options.chosen_templates(rest["templates"]), split=split)
     naming.say_which(done.chosen)
-    now = milliseconds(done.verdict.measurement.median) if done.verdict.measurement else "-"
+    again = done.evaluation.measurement
+    now = milliseconds(again.median) if again else "-"
     then = milliseconds(done.result.seconds)
     echo_wrapped(f"trial {done.trial}: measured {then} ms, run once more: verified, {now} ms")
     if done.change:

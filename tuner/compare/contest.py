@@ -25,7 +25,7 @@ from tuner.errors import TunerError
 from tuner.kernels.configuration import Configuration
 from tuner.problems.problem import LibraryCall
 from tuner.processes.scratch import Scratch
-from tuner.results import OK, Measurement, Result
+from tuner.results import OK, Evaluation, Measurement, Result
 
 OURS = "tuner's best"
 NO_TORCH = "PyTorch is not installed; pip install torch"
@@ -127,7 +127,7 @@ def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOp
     for name in asked.problem.RIVALS:
         try:
             template, configuration = baseline(name, asked.problem, worker.facts.limits)
-            result = Result(configuration=configuration, outcome=OK, fingerprint="")
+            result = Result(configuration=configuration, fingerprint="", evaluation=Evaluation(outcome=OK))
             entries.append((name, task_of(worker, template, result, confirm=False)))
         except TunerError as error:
             contest.add(Row(name=name, precision="fp32", failure=str(error)))
@@ -147,9 +147,9 @@ def _judge(card: _Card, verdict: Verdict | None) -> None:
     if verdict is None:
         return
     if verdict.outcome == OK:
-        card.row = replace(card.row, max_error=verdict.max_error)
+        card.row = replace(card.row, max_error=verdict.evaluation.max_error)
         return
-    reason = f"{verdict.outcome}: {verdict.text.splitlines()[0] if verdict.text else 'no message'}"
+    reason = f"{verdict.outcome}: {verdict.evaluation.message or 'no message'}"
     if card.row.name == OURS:
         raise TunerError(f"{card.row.configuration} is verified in the store but fails here: {reason}")
     card.row, card.entrant = replace(card.row, failure=reason), None

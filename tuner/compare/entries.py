@@ -11,7 +11,7 @@ from tuner.errors import Rejected, TunerError
 from tuner.export.export import compile_one, task_for
 from tuner.kernels.render import render
 from tuner.kernels.template import KernelTemplate
-from tuner.results import Result
+from tuner.results import Evaluation, Result
 
 
 def task_of(worker: Worker, template: KernelTemplate, result: Result, *, confirm: bool) -> Task:
@@ -36,7 +36,7 @@ def verdicts_of(worker: Worker, entries: Sequence[tuple[str, Task]]) -> dict[str
         try:
             verdicts[name] = worker.ask(enter, name, task)
         except Rejected as error:
-            verdicts[name] = Verdict(outcome=error.outcome, text=str(error), lost=True)
+            verdicts[name] = Verdict(evaluation=Evaluation.rejected(error), lost=True)
         if verdicts[name].lost:
             worker.replace()
             return {name: verdicts[name]} | verdicts_of(worker, [entry for entry in entries if entry[0] != name])

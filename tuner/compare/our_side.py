@@ -15,7 +15,7 @@ from tuner.devices import Buffer
 from tuner.errors import DeviceError, Rejected, TunerError
 from tuner.problems.accuracy import INPUT_ROUNDOFF, tolerance
 from tuner.problems.problem import FLOAT_BYTES
-from tuner.results import OK
+from tuner.results import OK, Evaluation
 
 DOWNLOAD_BYTES = 256 << 20  # copied from the device at once
 
@@ -93,7 +93,8 @@ def enter(spec: BenchSpec, name: str, task: Task) -> Verdict:
     except (Rejected, DeviceError) as failed:
         return verdict_of(state, failed)
     _entered[name] = trial
-    return Verdict(outcome=OK, max_error=error, resources=trial.kernel.resources, confirmed=bool(task.confirm))
+    used = trial.kernel.resources
+    return Verdict(evaluation=Evaluation(outcome=OK, max_error=error, resources=used, confirmed=bool(task.confirm)))
 
 
 def sample(spec: BenchSpec, name: str) -> float:

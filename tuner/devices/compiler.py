@@ -10,14 +10,14 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from tuner.devices.cache import CompileCache, binary_key
 from tuner.devices.linker import linkers_killer
 from tuner.errors import CompileError, Killed, Rejected, TimedOut, Unforeseen
 from tuner.processes.pool import DIED, Processes, killer
-from tuner.results import Environment
+from tuner.results import Environment, Evaluation
 
 COMPILE_SECONDS = 60.0
 MOST_KILLED = 3  # times that the same is tried
@@ -33,6 +33,14 @@ class Compiled:
     binary: bytes
     seconds: float
     spill_bytes: int | None = None
+
+    def completed(self, evaluation: Evaluation) -> Evaluation:
+        """Return an evaluation with what only the compiler knows: its seconds, and what it spilled."""
+        return replace(
+            evaluation,
+            resources=replace(evaluation.resources, spill_bytes=self.spill_bytes),
+            costs=replace(evaluation.costs, compile=self.seconds),
+        )
 
 
 class Compiler:

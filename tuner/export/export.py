@@ -11,10 +11,10 @@ from typing import cast
 
 from tuner.bench import worker_process
 from tuner.bench.drift import change_since
-from tuner.bench.protocol import BenchSpec, Protocol, Task, Verdict, confirmations
+from tuner.bench.protocol import BenchSpec, Protocol, Task, confirmations
 from tuner.bench.worker import Worker
 from tuner.devices.compiler import COMPILE_SECONDS, Compiled, Compiler
-from tuner.errors import OUTCOMES, Rejected, StorageError, TunerError, UsageError
+from tuner.errors import Rejected, StorageError, TunerError, UsageError
 from tuner.export import Winner, render_header, render_split, write_header
 from tuner.export.proof import code_of, source_of, task_of
 from tuner.files import refuse_unwritable
@@ -22,7 +22,7 @@ from tuner.kernels.loading import load_template
 from tuner.kernels.render import Rendered
 from tuner.kernels.template import KernelTemplate
 from tuner.problems.accuracy import Precision
-from tuner.results import Result
+from tuner.results import OK, Evaluation, Measurement, Result
 from tuner.storage import Champion, Store, StudyHandle
 from tuner.storage.dashboard_note import resume_command
 from tuner.storage.verified import command_of, verified_best
@@ -43,7 +43,7 @@ class Exported:
     path: Path
     trial: int
     result: Result
-    verdict: Verdict
+    evaluation: Evaluation
     change: str
 
 
@@ -81,13 +81,13 @@ def export_best(
             _refuse_stale(handle, best, template, worker)
             winner = _winner(handle, champion, template, worker, path)
             texts = _texts(winner, split=split)
-            verdict = _run_text(winner, texts, worker)
+            now = _run_text(winner, texts, worker)
             change = change_since(best, handle.results(), worker.health())
-            header, source = _with_time(winner, verdict, texts, split=split)
+            header, source = _with_time(winner, now, texts, split=split)
     if split:
         write_header(path.with_suffix(".cu"), source)
     write_header(path, header)
-    return Exported(chosen=handle.chosen, path=path, trial=champion.trial, result=best, verdict=verdict, change=change)
+    return Exported(chosen=handle.chosen, path=path, trial=champion.trial, result=best, evaluation=now, change=change)
 
 
 def _make_folder(folder: Path) -> None:
@@ -171,7 +171,7 @@ def _texts(winner: Winner, *, split: bool) -> tuple[str, str]:
     return render_split(winner) if split else (render_header(winner), "")
 
 
-def _run_text(winner: Winner, texts: tuple[str, str], worker: Worker) -> Verdict:
+def _run_text(winner: Winner, texts: tuple[str, str], worker: Worker) -> Evaluation:
     """Compile and run what is to be written, by itself: its own text, names and grid, no cache.
 
     Raises:
@@ -183,17 +183,17 @@ def _run_text(winner: Winner, texts: tuple[str, str], worker: Worker) -> Verdict
         task = task_of(winner, source_of(winner, *texts), build)
     except Rejected as error:
         raise TunerError(f"{failed} ({error}); nothing is written") from None
-    verdict = worker.evaluate(task)
-    if verdict.outcome != OUTCOMES[0] or not verdict.confirmed:
-        reason = verdict.text.splitlines()[0] if verdict.text else verdict.outcome
+    now = worker.evaluate(task).evaluation
+    if now.outcome != OK or not now.confirmed:
+        reason = now.message or now.outcome
         raise TunerError(f"{failed} ({reason}); nothing is written")
-    _refuse_other_time(winner, verdict)
-    return verdict
+    _refuse_other_time(winner, now.measurement)
+    return now
 
 
-def _refuse_other_time(winner: Winner, verdict: Verdict) -> None:
+def _refuse_other_time(winner: Winner, now: Measurement | None) -> None:
     """Refuse a stored time that today's contradicts, by more than a slower day or a loaded machine explains."""
-    stored, now = winner.result.measurement, verdict.measurement
+    stored = winner.result.measurement
     if stored is None or now is None:
         return
     day = now.canary / stored.canary if now.canary and stored.canary else 1.0
@@ -205,17 +205,13 @@ def _refuse_other_time(winner: Winner, verdict: Verdict) -> None:
         )
 
 
-def _with_time(winner: Winner, verdict: Verdict, texts: tuple[str, str], *, split: bool) -> tuple[str, str]:
+def _with_time(winner: Winner, now: Evaluation, texts: tuple[str, str], *, split: bool) -> tuple[str, str]:
     """Return the texts with what was just measured; all but their comments is what was run."""
     timed = replace(
-        winner.result,
-        measurement=verdict.measurement,
-        max_error=verdict.max_error,
-        text=verdict.text,
-        confirmed=True,
-        started=time.time(),
+        winner.result.evaluation, measurement=now.measurement, max_error=now.max_error, text=now.text, confirmed=True
     )
-    written = _texts(replace(winner, result=timed), split=split)
+    again = replace(winner.result, evaluation=timed, started=time.time())
+    written = _texts(replace(winner, result=again), split=split)
     if tuple(map(code_of, written)) != tuple(map(code_of, texts)):
         raise TunerError(
             f"study '{winner.study}': its template gives another source when asked again; nothing is written"

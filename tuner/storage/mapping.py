@@ -16,7 +16,7 @@ from tuner.kernels.renames import current_choices, current_columns, current_valu
 from tuner.kernels.template import KernelTemplate
 from tuner.problems.problem import Problem
 from tuner.problems.registry import kind_of, problem_of
-from tuner.results import Costs, Environment, Measurement, Resources, Result, StudyKey, Telemetry
+from tuner.results import Costs, Environment, Evaluation, Measurement, Resources, Result, StudyKey, Telemetry
 from tuner.storage.schema import EnvironmentRow, FailureRow, ResultRow, SampleRow, StudyRow
 
 Choices = dict[str, tuple[Choice, ...]]
@@ -52,18 +52,24 @@ def check_result(result: Result) -> None:
 
 def result_columns(result: Result) -> dict[str, object]:
     """Return everything of ``result`` but its identity (study, trial, key), by column of ``ResultRow``."""
-    resources, costs = result.resources, result.costs
     return {
-        "outcome": result.outcome,
         "fingerprint": result.fingerprint,
         "baseline": result.baseline,
         "reused": result.reused,
-        "confirmed": result.confirmed,
         "settled": result.settled or None,
         "searched": result.searched,
-        "max_error": result.max_error,
         "started": result.started,
         "finished": time.time(),
+        **_evaluation_columns(result.evaluation),
+    }
+
+
+def _evaluation_columns(evaluation: Evaluation) -> dict[str, object]:
+    resources, costs = evaluation.resources, evaluation.costs
+    return {
+        "outcome": evaluation.outcome,
+        "confirmed": evaluation.confirmed,
+        "max_error": evaluation.max_error,
         "registers": resources.registers,
         "local_bytes": resources.local_bytes,
         "shared_bytes": resources.shared_bytes,
@@ -72,7 +78,7 @@ def result_columns(result: Result) -> dict[str, object]:
         "compile_seconds": costs.compile,
         "check_seconds": costs.check,
         "measure_seconds": costs.measure,
-        **_measurement_columns(result.measurement),
+        **_measurement_columns(evaluation.measurement),
     }
 
 
@@ -106,8 +112,19 @@ def select_results() -> Select[ResultRow, str, str]:
 def result_of(row: ResultRow, samples: str | None, failure: str | None) -> Result:
     return Result(
         configuration=configuration_of(row.template, row.configuration),
-        outcome=row.outcome,
         fingerprint=row.fingerprint,
+        evaluation=_evaluation(row, samples, failure),
+        baseline=row.baseline,
+        reused=row.reused,
+        settled=row.settled or 0.0,
+        searched=row.searched,
+        started=row.started,
+    )
+
+
+def _evaluation(row: ResultRow, samples: str | None, failure: str | None) -> Evaluation:
+    return Evaluation(
+        outcome=row.outcome,
         text=failure or "",
         measurement=_measurement(row, samples),
         resources=Resources(
@@ -119,12 +136,7 @@ def result_of(row: ResultRow, samples: str | None, failure: str | None) -> Resul
         ),
         costs=Costs(compile=row.compile_seconds, check=row.check_seconds, measure=row.measure_seconds),
         max_error=row.max_error,
-        baseline=row.baseline,
-        reused=row.reused,
         confirmed=row.confirmed,
-        settled=row.settled or 0.0,
-        searched=row.searched,
-        started=row.started,
     )
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from sqlalchemy.orm import Session
 
 from tuner.errors import Crashed
-from tuner.results import OK, Environment, Result
+from tuner.results import OK, Environment, Evaluation, Result
 from tuner.storage.claims import LAUNCH, Claim, held
 from tuner.storage.mapping import configuration_text, keys_of, result_columns
 from tuner.storage.schema import ClaimRow, FailureRow, ResultRow, SampleRow, table
@@ -83,9 +83,8 @@ class Recorder:
 def _crashed(claim: Claim) -> Result:
     return Result(
         configuration=claim.configuration,
-        outcome=Crashed.outcome,
         fingerprint="",
-        text=INTERRUPTED,
+        evaluation=Evaluation(outcome=Crashed.outcome, text=INTERRUPTED),
         started=claim.claimed,
     )
 

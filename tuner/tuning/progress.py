@@ -37,12 +37,13 @@ class Costs:
 
     def add(self, verdict: Verdict, spent: float) -> None:
         """Count a trial that took ``spent`` seconds; all of them as its check, if it did not come to be measured."""
-        if verdict.measurement is None:
+        if verdict.evaluation.measurement is None:
             self.check += spent
             return
-        self.check += verdict.costs.check
-        self.measure += verdict.costs.measure
-        self.load += verdict.seconds - verdict.costs.check - verdict.costs.measure
+        costs = verdict.evaluation.costs
+        self.check += costs.check
+        self.measure += costs.measure
+        self.load += verdict.seconds - costs.check - costs.measure
 
     @property
     def tuner(self) -> float:

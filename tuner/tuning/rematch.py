@@ -185,8 +185,12 @@ def task_of(run: Run, result: Result, tries: int = MOST_KILLED) -> Task | None:
 
 def _after(result: Result, end: tuple[float, ...] | Verdict, canary: float | None, begun: float) -> Result:
     if isinstance(end, Verdict):
-        return replace(result, outcome=end.outcome, text=end.text, measurement=None, confirmed=False, settled=0.0)
+        failed = replace(
+            result.evaluation, outcome=end.outcome, text=end.evaluation.text, measurement=None, confirmed=False
+        )
+        return replace(result, evaluation=failed, settled=0.0)
     telemetry = result.measurement.telemetry if result.measurement else None
     measured = Measurement(samples=end, canary=canary, telemetry=telemetry or Telemetry())
+    confirmed = replace(result.evaluation, measurement=measured, confirmed=True)
     searched = result.searched if result.settled else result.seconds
-    return replace(result, measurement=measured, confirmed=True, reused=False, settled=begun, searched=searched)
+    return replace(result, evaluation=confirmed, reused=False, settled=begun, searched=searched)

@@ -25,4 +25,4 @@ class Retries:
     @staticmethod
     def line(configuration: Configuration, verdict: Verdict) -> str:
         """Say that it is put off, and why."""
-        return f"{verdict.text.splitlines()[0]}; tried again later: {configuration}"
+        return f"{verdict.evaluation.message}; tried again later: {configuration}"

@@ -14,7 +14,7 @@ from tuner.bench.worker import Worker
 from tuner.errors import Killed, Rejected, StorageError, TimedOut, TunerError
 from tuner.kernels.space import Space
 from tuner.problems.whole import Agreement
-from tuner.results import Result
+from tuner.results import Evaluation, Result
 from tuner.search.candidates import Candidates
 from tuner.search.samplers.background import BackgroundSampler
 from tuner.search.samplers.base import Sampler
@@ -189,24 +189,17 @@ class Run:
     def _finish(self, candidate: Candidate) -> None:
         """Evaluate one compiled configuration; its result is handed over while a device apart has the next one."""
         begun = time.time()
-        judged = self._verdict(candidate)
-        if judged is None:
+        verdict = self._verdict(candidate)
+        if verdict is None:
             return  # its claim is given back with those that were not begun
-        verdict, compile_seconds = judged
         if self.retries.wants(candidate.configuration, verdict):
             self._put_off(candidate, verdict)
             return
         result = Result(
             configuration=candidate.configuration,
-            outcome=verdict.outcome,
             fingerprint=candidate.fingerprint,
-            text=verdict.text,
-            measurement=verdict.measurement,
-            resources=verdict.resources,
-            costs=replace(verdict.costs, compile=compile_seconds),
-            max_error=verdict.max_error,
+            evaluation=verdict.evaluation,
             baseline=candidate.baseline,
-            confirmed=verdict.confirmed,
             started=begun,
         )
         self.ledger.add(result)
@@ -236,12 +229,12 @@ class Run:
         while len(self._unshown) > still_waiting:
             self.observer.trial(self._unshown.popleft(), self.progress)
 
-    def _verdict(self, candidate: Candidate) -> tuple[Verdict, float] | None:
-        """Return what became of a configuration and its compilation's seconds; None if the budget ended meanwhile."""
+    def _verdict(self, candidate: Candidate) -> Verdict | None:
+        """Return what became of a configuration; None if the budget ended meanwhile."""
         try:
             compiled = self.pipeline.compiler.result(candidate.future)
         except Rejected as error:
-            return Verdict(outcome=error.outcome, text=error.whole, killed=isinstance(error, Killed)), 0.0
+            return Verdict(evaluation=Evaluation.rejected(error), killed=isinstance(error, Killed))
         self.handle.mark(candidate.configuration, LAUNCH)
         restarts, started = self.worker.restarts, time.monotonic()
         task = self.task(candidate, compiled.binary)
@@ -256,10 +249,10 @@ class Run:
         if verdict.outcome == TimedOut.outcome and most < self.worker.limit_of(task) and spent >= most:
             self._clock.lost = self.costs.prepare
             return None
+        evaluation = compiled.completed(verdict.evaluation)
         if self.worker.restarts != restarts:
-            verdict = replace(verdict, text=f"{verdict.text}\n{self.canary.check()}")
-        used = replace(verdict.resources, spill_bytes=compiled.spill_bytes)
-        return replace(verdict, resources=used), compiled.seconds
+            evaluation = replace(evaluation, text=f"{evaluation.text}\n{self.canary.check()}")
+        return replace(verdict, evaluation=evaluation)
 
     def task(self, candidate: Candidate, binary: bytes) -> Task:
         """Return the worker's task for one compiled configuration."""
