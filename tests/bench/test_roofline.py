@@ -22,7 +22,7 @@ from tuner.bench.ceilings import Ceilings, with_ceilings
 from tuner.bench.roofline import exact_enough, least_roof, operands_of, products_of, roof
 from tuner.cli import _run
 from tuner.cli.live import PlainObserver
-from tuner.cli.report import floor_line
+from tuner.cli.report import roof_line
 from tuner.devices import open_device
 from tuner.devices.nvcc import OPTIONS, WARN_SPILLS
 from tuner.errors import UsageError
@@ -140,7 +140,7 @@ def test_run_stops_early_and_says_why(tmp_path, monkeypatch):
     report = run(tmp_path, faulty("none", threads=(8, 16, 32, 64)), stop_at=0.98)
     assert (report.reason, report.progress.done) == ("floor", 2)
     assert report.winner is not None
-    line = floor_line(report.progress, report.winner)
+    line = roof_line(report.progress.yardstick, report.winner)
     assert "of its roofline bound" in line
     assert "limited by memory" in line or "limited by FMA" in line
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tuner.kernels.configuration import Configuration
 from tuner.kernels.parameters import Choice
 from tuner.problems.problem import Problem
-from tuner.results import Environment
+from tuner.results import Environment, Result
 
 MEMORY, FMA, TENSOR = "memory", "FMA", "tensor cores"
 MMA_TYPE = "MMA_TYPE"  # the parameter by which a template says what its tensor cores multiply
@@ -54,6 +54,39 @@ def roof(problem: Problem, environment: Environment, operands: str = "fp32") -> 
         return None
     by_memory, by_arithmetic = problem.least_bytes / rate, problem.flop / flops
     return Roof(seconds=max(by_memory, by_arithmetic), wall=MEMORY if by_memory >= by_arithmetic else wall)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yardstick:
+    """What times of a problem on a device are compared with.
+
+    Attributes:
+        precision: Of the study.
+        naive: Seconds of the naive baseline; None while it was not measured.
+    """
+
+    problem: Problem
+    environment: Environment
+    precision: str = "fp32"
+    naive: float | None = None
+
+    @property
+    def roof(self) -> Roof | None:
+        """The problem's bound by the precision's own peak, or None while the device's ceilings are not known."""
+        return roof(self.problem, self.environment, self.precision)
+
+    def roof_of(self, result: Result) -> Roof | None:
+        """Return the bound of what this configuration multiplies."""
+        return roof(self.problem, self.environment, operands_of(result.configuration))
+
+    def share_of_roof(self, result: Result) -> float | None:
+        """Return its bound over its time: 1.0 is as fast as the device allows with these operands."""
+        bound = self.roof_of(result)
+        return bound.share(result.seconds) if bound and result.ok else None
+
+    def times_naive(self, result: Result) -> float | None:
+        """Return how many times as fast as the naive baseline it is."""
+        return self.naive / result.seconds if self.naive else None
 
 
 def products_of(operands: str) -> tuple[str, int] | None:

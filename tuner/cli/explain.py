@@ -8,7 +8,7 @@ from tuner.cli.folding import echo, width
 from tuner.cli.text import table, times
 from tuner.errors import UsageError
 from tuner.report.explain import Explanation, Influence, explain, scatter
-from tuner.storage import Store
+from tuner.storage import Store, StudyView, view_of
 
 COLUMNS = ("parameter", "importance", "fastest", "else", "slower")
 
@@ -95,11 +95,16 @@ def explain_study(study: str, storage: str) -> Explanation | None:
     """Explain a study and write it into its note, where the dashboard shows it; None, and said, with too few trials."""
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
-        try:
-            explained = explain(handle.name, handle.results(), handle.choices)
-        except UsageError as error:
-            echo(f"nothing explained: {error}", err=True)
-            return None
-        if not store.database.sealed:
+        explained = explain_view(view_of(handle))
+        if explained and not store.database.sealed:
             handle.note(more=explanation_markdown(explained))
     return explained
+
+
+def explain_view(study: StudyView) -> Explanation | None:
+    """Explain a study; None, and said, with too few trials: that is no wrong usage."""
+    try:
+        return explain(study.name, list(study.results.values()), study.choices)
+    except UsageError as error:
+        echo(f"nothing explained: {error}", err=True)
+        return None

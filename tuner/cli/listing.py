@@ -11,7 +11,7 @@ from tuner.cli import options
 from tuner.cli.folding import echo
 
 if TYPE_CHECKING:
-    from tuner.storage import StudyHandle, StudySummary
+    from tuner.storage import StudySummary, StudyView
 
 
 SPARE = ("created", "+-", "template", "trials", "device")  # columns that a narrow terminal does without
@@ -24,13 +24,13 @@ SPARE = ("created", "+-", "template", "trials", "device")  # columns that a narr
 def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
     """List the studies of a store, the last used first."""
     from tuner.cli.text import print_json, table
-    from tuner.storage import Store
+    from tuner.storage import Store, view_of
     from tuner.storage.commands import command
 
     with Store.open(storage, create=False) as store:
         studies = store.studies()
         if markdown:
-            click.echo("\n".join(_markdown([store.find_study(study.name) for study in studies])))
+            click.echo("\n".join(_markdown([view_of(store.find_study(study.name)) for study in studies])))
             return
     if as_json:
         print_json([_summary_json(study) for study in studies])
@@ -64,32 +64,30 @@ def _row(study: StudySummary) -> tuple[str, ...]:
     )
 
 
-def _markdown(handles: list[StudyHandle]) -> list[str]:
+def _markdown(studies: list[StudyView]) -> list[str]:
     """Return a table of verified winners, in the order of the problems' names."""
     from tuner.cli.text import gigaflops, milliseconds, percent, spread, times
-    from tuner.tuning.progress import stored_progress
 
     lines = [
         "| layer | device | B | naive ms | best ms | +- | vs naive | GFLOP/s | roofline | template | trials |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for handle in sorted(handles, key=lambda each: each.name):
-        results = handle.results()
-        progress, found = stored_progress(handle, results), handle.best()
-        if found is None:
+    for study in sorted(studies, key=lambda each: each.name):
+        if study.winner is None:
             continue
+        found, yardstick = study.winner.result, study.yardstick
         cells = (
-            handle.problem.name,
-            handle.environment.model,
-            f"{handle.problem.rows:,}",
-            "-" if progress.naive is None else milliseconds(progress.naive),
+            study.problem.name,
+            study.environment.model,
+            f"{study.problem.rows:,}",
+            "-" if yardstick.naive is None else milliseconds(yardstick.naive),
             milliseconds(found.seconds),
             spread(found),
-            times(progress.naive / found.seconds if progress.naive else None),
-            gigaflops(handle.problem.flop, found.seconds),
-            percent(progress.share_of_floor(found)),
+            times(yardstick.times_naive(found)),
+            gigaflops(study.problem.flop, found.seconds),
+            percent(yardstick.share_of_roof(found)),
             found.configuration.template,
-            f"{len(results):,}",
+            f"{len(study.results):,}",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return lines

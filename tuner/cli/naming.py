@@ -13,7 +13,7 @@ from tuner.cli.folding import echo
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from tuner.storage import Store, StudyHandle
+    from tuner.storage import Store, StudyHandle, StudyView
 
 Function = Callable[..., Any]
 
@@ -82,6 +82,19 @@ def problem(command: Function) -> Function:
     its_sizes = click.option("--sizes", metavar="SIZES", help="Its sizes: M=512,N=512,K=512.")
     argument = click.argument("words", nargs=-1, metavar="PROBLEM", shell_complete=problems_and_studies)
     return argument(option(of_kind(its_sizes(told))))
+
+
+def read(storage: str, text: str) -> StudyView:
+    """Return the study that a person means as it is now; where the name could mean several, say which.
+
+    Raises:
+        UsageError: None, or several.
+    """
+    from tuner.storage import read_study
+
+    view = read_study(storage, text)
+    say_which(view.chosen)
+    return view
 
 
 def found(store: Store, text: str) -> StudyHandle:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,15 +17,14 @@ from tuner.errors import Rejected, UsageError
 from tuner.export.export import compile_one, spec_of, task_for, template_of
 from tuner.files import refuse_unwritable, write_whole
 from tuner.kernels.render import Rendered, render
-from tuner.storage import Store
 from tuner.tuning.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from tuner.bench.protocol import BenchSpec
     from tuner.devices.compiler import Compiled
     from tuner.kernels.template import KernelTemplate
-    from tuner.results import Environment, Evaluation, Result
-    from tuner.storage import StudyHandle
+    from tuner.results import Environment, Evaluation
+    from tuner.storage import StudyView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +45,27 @@ def replay_trial(asked: ReplayRequest, storage: str, templates: tuple[KernelTemp
         CompileError: The compiler refuses it again; its log has been printed.
         TunerError: The profiler failed.
     """
-    with Store.open(storage, create=False) as store:
-        handle = naming.found(store, asked.study)
-        results = handle.numbered()
-        result = _result(handle, results, asked.trial)
-        spec, then = spec_of(handle), handle.environment_of(result.configuration)
+    view = naming.read(storage, asked.study)
+    result, spec = view.trial(asked.trial), spec_of(view)
     if asked.keep_source is not None:
         refuse_unwritable(asked.keep_source, "source")
     if asked.profile:
-        _check_profiler(handle)
-    template = template_of(result, templates, handle)
+        _check_profiler(view)
+    template = template_of(result, templates, view)
     echo_wrapped(f"trial {asked.trial}: {result.configuration}")
     echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
         rendered = render(template, result.configuration, spec.problem, worker.facts.limits.dialect)
         _keep(rendered, asked.keep_source)
         if fingerprint(template, result.configuration, worker.spec, worker.facts) != result.fingerprint:
-            echo_wrapped(_change(template, then, worker.facts.environment))
+            echo_wrapped(_change(template, view.measured_in[asked.trial], worker.facts.environment))
         launch = rendered.launch
         echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
         compiled = _compile(worker, rendered)
         verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
         evaluation = compiled.completed(verdict.evaluation)
         _print(evaluation)
-        if evaluation.measurement and (change := change_since(result, list(results.values()), worker.health())):
+        if evaluation.measurement and (change := change_since(result, list(view.results.values()), worker.health())):
             echo_wrapped(change)
     if asked.profile:
         _print_profile(spec, rendered)
@@ -84,11 +79,11 @@ def _change(template: KernelTemplate, then: Environment, now: Environment) -> st
     return f"changed since that trial was measured: {what}; what follows is as it is now"
 
 
-def _check_profiler(handle: StudyHandle) -> None:
+def _check_profiler(view: StudyView) -> None:
     from tuner.profiling import find_ncu
 
-    device = handle.environment.device
-    if handle.environment.kind != "cuda":
+    device = view.environment.device
+    if view.environment.kind != "cuda":
         raise UsageError(f"replay --profile: ncu reads NVIDIA GPUs, this study ran on {device}; leave it out")
     find_ncu()
 
@@ -100,18 +95,6 @@ def _print_profile(spec: BenchSpec, rendered: Rendered) -> None:
     for counter in profile(spec, rendered):
         value = f"{counter.value:,.6g}" if isinstance(counter.value, float) else counter.value
         echo(f"    {counter.name:<36} {value:>16} {counter.unit}")
-
-
-def _result(handle: StudyHandle, results: Mapping[int, Result], trial: int) -> Result:
-    if trial not in results:
-        raise UsageError(
-            f"study '{handle.name}': no trial {trial}; {_range(results)}; {handle.command('show')} lists the best"
-        )
-    return results[trial]
-
-
-def _range(numbers: Collection[int]) -> str:
-    return f"it has {len(numbers):,}, from {min(numbers)} to {max(numbers)}" if numbers else "it has none yet"
 
 
 def _keep(rendered: Rendered, path: Path | None) -> None:

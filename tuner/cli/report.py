@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner.bench.roofline import Yardstick
 from tuner.cli.ending import NOTHING_CONFIRMED, counted, ending
 from tuner.cli.failures import print_failures
 from tuner.cli.folding import echo, echo_command
@@ -13,7 +14,7 @@ from tuner.export.export import header_name
 from tuner.results import Resources, Result
 from tuner.storage import Store
 from tuner.storage.commands import command
-from tuner.tuning import Costs, Progress, Report, RunOptions, Standing
+from tuner.tuning import Costs, Report, RunOptions, Standing
 from tuner.tuning.finals import NOISY, noise_of
 from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLS, FilterStats
 
@@ -29,7 +30,7 @@ def print_report(report: Report, asked: RunOptions) -> None:
     if report.best:
         _print_best(report)
     if report.baselines:
-        _print_baselines(report.baselines, progress)
+        _print_baselines(report.baselines, progress.yardstick)
     print_failures(report.failed)
     for line in filter_lines(report.filter_stats, report.winner):
         echo_wrapped(line)
@@ -51,7 +52,7 @@ def _print_best(report: Report) -> None:
     progress = report.progress
     echo()
     title = "best" if report.winner else "fastest so far"
-    rows = [_row(standing, report.winner, progress) for standing in report.best]
+    rows = [_row(standing, report.winner, progress.yardstick) for standing in report.best]
     table(title, COLUMNS, rows, left=("template",))
     winner = report.best[0].result
     tied = [standing for standing in report.best if standing.tied and standing.result is not winner]
@@ -72,7 +73,7 @@ def _print_best(report: Report) -> None:
         echo_wrapped(winner.text.splitlines()[0])
     if report.agreement:
         echo_wrapped(str(report.agreement))
-    if line := floor_line(progress, winner):
+    if line := roof_line(progress.yardstick, winner):
         echo_wrapped(line)
     echo()
 
@@ -99,24 +100,24 @@ def resources_line(used: Resources) -> str:
     return ", ".join(text for value, text in parts if value is not None)
 
 
-def floor_line(progress: Progress, result: Result) -> str:
+def roof_line(yardstick: Yardstick, result: Result) -> str:
     """Return a result's share of its roofline bound and what limits it; nothing while the ceilings are not known."""
-    bound, machine = progress.roof_of(result), progress.environment
+    bound, machine = yardstick.roof_of(result), yardstick.environment
     if bound is None:
         return ""
     peaks = [f"memory {rate(machine.peak_bytes, 'B/s')}", f"FMA {rate(machine.peak_flops, 'FLOP/s')}"]
     if machine.peak_tf32 and machine.peak_fp16:
         peaks.append(f"tensor cores {rate(machine.peak_tf32, '')}/{rate(machine.peak_fp16, 'FLOP/s')} TF32/FP16")
     return (
-        f"{percent(progress.share_of_floor(result))} of its roofline bound, {milliseconds(bound.seconds)} ms, limited "
+        f"{percent(yardstick.share_of_roof(result))} of its roofline bound, {milliseconds(bound.seconds)} ms, limited "
         f"by {bound.wall} ({', '.join(peaks)})"
     )
 
 
-def _row(standing: Standing, winner: Result | None, progress: Progress) -> tuple[str, ...]:
+def _row(standing: Standing, winner: Result | None, yardstick: Yardstick) -> tuple[str, ...]:
     result, number = standing.result, standing.number
     sign = mark(result, winner, is_winner=standing.winner, tied=standing.tied)
-    return (f"{sign}{'-' if number is None else number}", *speed(result, progress), result.configuration.template)
+    return (f"{sign}{'-' if number is None else number}", *speed(result, yardstick), result.configuration.template)
 
 
 def mark(result: Result, winner: Result | None, *, is_winner: bool, tied: bool = False) -> str:
@@ -131,20 +132,20 @@ def legend(trials: Sequence[str]) -> str:
     return UNSETTLED if any(trial.startswith("?") for trial in trials) else ""
 
 
-def speed(result: Result, progress: Progress) -> tuple[str, ...]:
-    seconds = result.seconds
+def speed(result: Result, yardstick: Yardstick) -> tuple[str, ...]:
+    """Return a result's cells in a table: ms, +-, GFLOP/s, share of the roofline, times as fast as naive."""
     return (
-        milliseconds(seconds),
+        milliseconds(result.seconds),
         spread(result),
-        gigaflops(progress.problem.flop, seconds),
-        percent(progress.share_of_floor(result)),
-        times(progress.naive / seconds if progress.naive else None),
+        gigaflops(yardstick.problem.flop, result.seconds),
+        percent(yardstick.share_of_roof(result)),
+        times(yardstick.times_naive(result)),
     )
 
 
-def _print_baselines(baselines: Sequence[Result], progress: Progress) -> None:
+def _print_baselines(baselines: Sequence[Result], yardstick: Yardstick) -> None:
     rows = [
-        (*(speed(result, progress) if result.ok else (result.outcome, "", "", "", "")), result.baseline)
+        (*(speed(result, yardstick) if result.ok else (result.outcome, "", "", "", "")), result.baseline)
         for result in baselines
     ]
     table("named baselines", (*COLUMNS[1:6], "baseline"), rows, left=("baseline",))

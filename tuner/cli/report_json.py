@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from tuner.bench.roofline import Yardstick
 from tuner.cli.failures import failures_json
 from tuner.results import Result
-from tuner.tuning import Progress, Report, RunOptions
+from tuner.tuning import Report, RunOptions
 from tuner.tuning.resource_filter import FilterStats
 
 
 def report_json(report: Report) -> dict[str, Any]:
     """Return the report as plain data; times in milliseconds carry ``_ms``, others are seconds."""
-    progress = report.progress
+    progress, yardstick = report.progress, report.progress.yardstick
+    floor = yardstick.roof
     return {
         "study": progress.study,
         "layer": progress.problem.name,
@@ -24,19 +26,19 @@ def report_json(report: Report) -> dict[str, Any]:
         "reused": progress.reused,
         "known_before": progress.known,
         "valid_configurations": progress.space,
-        "floor_ms": None if progress.floor is None else 1e3 * progress.floor.seconds,
-        "wall": None if progress.floor is None else progress.floor.wall,
+        "floor_ms": None if floor is None else 1e3 * floor.seconds,
+        "wall": None if floor is None else floor.wall,
         "naive_ms": None if progress.naive is None else 1e3 * progress.naive,
         "winner": report.best[0].number if report.winner else None,
         "finals": list(report.finals),
         "best": [
-            {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, progress)}
+            {"trial": each.number, "winner": each.winner, "tied": each.tied, **result_json(each.result, yardstick)}
             for each in report.best
         ],
         "tolerance": report.tolerance,
         "error_unit": report.unit,
         "agreement": asdict(report.agreement) if report.agreement else None,
-        "baselines": [result_json(result, progress) for result in report.baselines],
+        "baselines": [result_json(result, yardstick) for result in report.baselines],
         "outcomes": dict(progress.outcomes),
         "failures": failures_json(report.failed),
         "foreseen": filter_json(report.filter_stats, report.winner),
@@ -68,7 +70,7 @@ def nothing_json(asked: RunOptions) -> dict[str, Any]:
     }
 
 
-def result_json(result: Result, progress: Progress) -> dict[str, Any]:
+def result_json(result: Result, yardstick: Yardstick) -> dict[str, Any]:
     """Return one result as plain data."""
     plain: dict[str, Any] = {
         "template": result.configuration.template,
@@ -97,9 +99,9 @@ def result_json(result: Result, progress: Progress) -> dict[str, Any]:
             "canary_ms": result.measurement.canary and 1e3 * result.measurement.canary,
             "canary_ratio": result.measurement.ratio,
             "telemetry": asdict(result.measurement.telemetry),
-            "gflops": progress.problem.flop / result.seconds / 1e9 if result.ok else None,
-            "share_of_floor": progress.share_of_floor(result),
-            "wall": bound.wall if (bound := progress.roof_of(result)) else None,
+            "gflops": yardstick.problem.flop / result.seconds / 1e9 if result.ok else None,
+            "share_of_floor": yardstick.share_of_roof(result),
+            "wall": bound.wall if (bound := yardstick.roof_of(result)) else None,
         }
     return plain
 

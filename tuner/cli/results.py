@@ -13,10 +13,8 @@ from tuner.cli.listing import list_studies
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from tuner.report.explain import Explanation
     from tuner.results import Result
-    from tuner.storage import StudyHandle
-    from tuner.tuning import Progress
+    from tuner.storage import Champion, StudyView
 
 
 @click.command(short_help="One study: best trials, baselines, failures.")
@@ -35,97 +33,99 @@ if TYPE_CHECKING:
 @options.as_json
 def show(study: str, failures: bool, top: int, storage: str, **given: bool) -> None:
     """Show a study (its name, or its problem for the newest): the best trials, the baselines, the failures."""
-    from tuner.cli.explain import explanation_part, print_explanation
+    from tuner.cli.explain import explain_view, explanation_part, print_explanation
     from tuner.cli.text import print_json
-    from tuner.storage import Store
-    from tuner.tuning.progress import stored_progress
 
     if top < 1:
         raise UsageError(f"--top {top}: nothing could be shown; give a number above 0")
-    with Store.open(storage, create=False) as store:
-        handle = naming.found(store, study)
-        results = handle.numbered()
-        progress = stored_progress(handle, list(results.values()))
-        explained = _explained(handle, list(results.values())) if given["explain"] else None
-        if given["as_json"]:
-            print_json(_study_json(handle, progress, results) | explanation_part(explained))
-        elif failures:
-            _show_failures(handle, results)
-        else:
-            _show_best(handle, progress, results, top)
-            if explained:
-                echo()
-                print_explanation(explained)
+    view = naming.read(storage, study)
+    explained = explain_view(view) if given["explain"] else None
+    if given["as_json"]:
+        print_json(_study_json(view) | explanation_part(explained))
+    elif failures:
+        _show_failures(view)
+    else:
+        _show_best(view, top)
+        if explained:
+            echo()
+            print_explanation(explained)
 
 
-def _explained(handle: StudyHandle, results: list[Result]) -> Explanation | None:
-    """Explain a study; None, and said, with too few trials: that is no wrong usage."""
-    from tuner.report.explain import explain
-
-    try:
-        return explain(handle.name, results, handle.choices)
-    except UsageError as error:
-        echo(f"nothing explained: {error}", err=True)
-        return None
-
-
-def _study_json(handle: StudyHandle, progress: Progress, results: dict[int, Result]) -> dict[str, Any]:
+def _study_json(study: StudyView) -> dict[str, Any]:
     from tuner.cli.report_json import result_json
 
-    numbered = [{"trial": number, **result_json(each, progress)} for number, each in results.items()]
-    champion = handle.champion()
+    yardstick = study.yardstick
     return {
-        "study": handle.name,
-        "layer": progress.problem.name,
-        "outcomes": handle.counts(),
-        "winner": champion.trial if champion else None,
-        "heuristics": handle.key.heuristics,
-        "trials": numbered,
+        "study": study.name,
+        "layer": study.problem.name,
+        "outcomes": study.counts,
+        "winner": study.winner.trial if study.winner else None,
+        "heuristics": study.key.heuristics,
+        "trials": [{"trial": number, **result_json(each, yardstick)} for number, each in study.results.items()],
     }
 
 
-def _show_best(handle: StudyHandle, progress: Progress, results: dict[int, Result], top: int) -> None:
+def _show_best(study: StudyView, top: int) -> None:
+    """Print what was measured, a table of the best, and the winner."""
     from tuner.bench.telemetry import warnings
-    from tuner.cli.report import COLUMNS, floor_line, legend, mark, resources_line, speed
+    from tuner.cli.report import COLUMNS, legend
     from tuner.cli.text import echo_wrapped, table
-    from tuner.storage.verified import no_winner
 
-    machine = handle.environment
-    echo(f"{handle.name}: {progress.problem.describe()}")
-    echo_wrapped(f"{machine.model}, {machine.driver}")
-    for name, file in handle.key.sources:
-        if file:
-            echo(f"template {name}: {file}")
-    if not handle.key.heuristics:
-        echo("searched without heuristics, so what they leave out too")
-    counts = ", ".join(f"{count} {kind}" for kind, count in handle.counts().items())
-    echo_wrapped(f"{len(results)} trials: {counts or 'none yet'}")
+    _show_facts(study)
     echo()
-    champion = handle.champion()
-    won = champion.trial if champion else None
-    ranked = sorted((number != won, each.seconds, number, each) for number, each in results.items() if each.ok)[:top]
-    rows = [
-        (
-            mark(each, champion.result if champion else None, is_winner=number == won) + str(number),
-            *speed(each, progress),
-            f"{each.configuration.template} {each.baseline}".strip(),
-        )
-        for _, _, number, each in ranked
-    ]
-    table("best trials" if champion else "fastest trials", COLUMNS, rows, left=("template",))
+    rows = _ranked(study, top)
+    table("best trials" if study.winner else "fastest trials", COLUMNS, rows, left=("template",))
     if line := legend([row[0] for row in rows]):
         echo_wrapped(line)
-    if champion:
-        best = champion.result
-        echo(f"\nwinner: trial {won}, verified on second inputs and ragged batches:")
-        echo_wrapped(str(best.configuration))
-        for line in (resources_line(best.resources), floor_line(progress, best)):
-            echo_wrapped(line)
-        _show_conditions(best)
+    if study.winner:
+        _show_winner(study, study.winner)
     else:
-        echo_wrapped(f"\n{no_winner(handle)}")
-    for line in warnings(results.values()):
+        echo_wrapped(f"\n{study.why_no_winner}")
+    for line in warnings(study.results.values()):
         echo_wrapped(line)
+
+
+def _show_facts(study: StudyView) -> None:
+    from tuner.cli.text import echo_wrapped
+
+    echo(f"{study.name}: {study.problem.describe()}")
+    echo_wrapped(f"{study.environment.model}, {study.environment.driver}")
+    for name, file in study.key.sources:
+        if file:
+            echo(f"template {name}: {file}")
+    if not study.key.heuristics:
+        echo("searched without heuristics, so what they leave out too")
+    counts = ", ".join(f"{count} {kind}" for kind, count in study.counts.items())
+    echo_wrapped(f"{len(study.results)} trials: {counts or 'none yet'}")
+
+
+def _ranked(study: StudyView, top: int) -> list[tuple[str, ...]]:
+    """Return a row for each of the best: the winner, then the others by their time."""
+    from tuner.cli.report import mark, speed
+
+    champion, yardstick = study.winner, study.yardstick
+    won = champion.trial if champion else None
+    ok = ((number != won, each.seconds, number, each) for number, each in study.results.items() if each.ok)
+    return [
+        (
+            mark(each, champion.result if champion else None, is_winner=number == won) + str(number),
+            *speed(each, yardstick),
+            f"{each.configuration.template} {each.baseline}".strip(),
+        )
+        for _, _, number, each in sorted(ok)[:top]
+    ]
+
+
+def _show_winner(study: StudyView, champion: Champion) -> None:
+    from tuner.cli.report import resources_line, roof_line
+    from tuner.cli.text import echo_wrapped
+
+    best = champion.result
+    echo(f"\nwinner: trial {champion.trial}, verified on second inputs and ragged batches:")
+    echo_wrapped(str(best.configuration))
+    for line in (resources_line(best.resources), roof_line(study.yardstick, best)):
+        echo_wrapped(line)
+    _show_conditions(best)
 
 
 def _show_conditions(result: Result) -> None:
@@ -141,10 +141,10 @@ def _show_conditions(result: Result) -> None:
         echo_wrapped(f"measured at {state}")
 
 
-def _show_failures(handle: StudyHandle, results: dict[int, Result]) -> None:
-    failed = [(number, each) for number, each in results.items() if not each.ok]
+def _show_failures(study: StudyView) -> None:
+    failed = [(number, each) for number, each in study.results.items() if not each.ok]
     if not failed:
-        echo(f"{handle.name}: none of {len(results)} trials failed")
+        echo(f"{study.name}: none of {len(study.results)} trials failed")
     for number, each in failed:
         echo(f"trial {number}: {each.outcome}: {each.configuration}")
         echo("\n".join(f"    {line}" for line in each.text.splitlines()))
@@ -158,19 +158,14 @@ def best(study: str, storage: str, as_json: bool) -> None:
     """Print the verified best configuration of a study."""
     from tuner.cli.report_json import result_json
     from tuner.cli.text import echo_wrapped, milliseconds, print_json, spread
-    from tuner.storage import Store
-    from tuner.storage.verified import verified_best
-    from tuner.tuning.progress import stored_progress
 
-    with Store.open(storage, create=False) as store:
-        handle = naming.found(store, study)
-        champion = verified_best(handle)
-        progress = stored_progress(handle, handle.results())
+    view = naming.read(storage, study)
+    champion = view.verified()
     found = champion.result
     if as_json:
-        print_json({"study": handle.name, "trial": champion.trial, **result_json(found, progress)})
+        print_json({"study": view.name, "trial": champion.trial, **result_json(found, view.yardstick)})
         return
-    echo_wrapped(f"{handle.name}: trial {champion.trial}, {milliseconds(found.seconds)} ms +- {spread(found)}")
+    echo_wrapped(f"{view.name}: trial {champion.trial}, {milliseconds(found.seconds)} ms +- {spread(found)}")
     echo_wrapped(str(found.configuration))
     _show_conditions(found)
 

@@ -18,8 +18,6 @@ from tuner.kernels.render import render
 from tuner.problems.conv.architectures import ARCHITECTURES
 from tuner.problems.conv.dataset import Dataset, load_test_split
 from tuner.problems.conv.networks import COUNTS, Network, accuracy, classify, load_network
-from tuner.storage import Store
-from tuner.storage.verified import verified_best
 
 if TYPE_CHECKING:
     from tuner.kernels.template import KernelTemplate
@@ -35,26 +33,25 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
         NoWinner: The study has none.
         TunerError: The winner fails.
     """
-    with Store.open(storage, create=False) as store:
-        handle = naming.found(store, study)
-        champion, spec = verified_best(handle), spec_of(handle)
+    view = naming.read(storage, study)
+    champion, spec = view.verified(), spec_of(view)
     best = champion.result
     if not spec.problem.has_whole:
         raise UsageError(
-            f"study '{handle.name}': a {spec.problem.noun} of your own has no network to classify with; "
+            f"study '{view.name}': a {spec.problem.noun} of your own has no network to classify with; "
             "give a named layer"
         )
-    template = template_of(best, templates, handle)
+    template = template_of(best, templates, view)
     with Worker(spec) as worker:
         rendered = render(template, best.configuration, spec.problem, worker.facts.limits.dialect)
         binary = compile_one(worker, rendered).binary
         agreement = worker.agreement(task_for(template, best, rendered, binary, spec))
     if agreement is None:
-        raise TunerError(f"study '{handle.name}': its winner failed when run once more; tune replay says how")
+        raise TunerError(f"study '{view.name}': its winner failed when run once more; tune replay says how")
     if as_json:
-        print_json({"study": handle.name, "trial": champion.trial, **asdict(agreement)})
+        print_json({"study": view.name, "trial": champion.trial, **asdict(agreement)})
     else:
-        echo(f"{handle.name}: trial {champion.trial}, {best.configuration.template}")
+        echo(f"{view.name}: trial {champion.trial}, {best.configuration.template}")
         echo_wrapped(str(agreement))
 
 

@@ -14,11 +14,10 @@ from tuner.kernels.template import KernelTemplate
 from tuner.problems.lookup import find_problem
 from tuner.problems.problem import Problem
 from tuner.results import Environment, Result, StudyKey
-from tuner.storage import Store, StudyHandle
+from tuner.storage import Store, StudyHandle, StudyView, view_of
 from tuner.storage.commands import storage_option
 from tuner.storage.dashboard_note import run_command
 from tuner.storage.location import find_location
-from tuner.storage.verified import no_winner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +101,10 @@ def best_found(asked: CompareOptions) -> list[Found]:
         with Store.open(asked.storage, create=False) as store:
             for summary in sorted(store.studies(), key=lambda each: each.created, reverse=True):
                 if asked.study in (None, summary.name) and _is_asked(summary.key, asked):
-                    handle = store.find_study(summary.name)
-                    found += _winner(handle, asked)
-                    if summary.winner is None:
-                        without.append(f"study '{handle.name}': {no_winner(handle)}")
+                    view = view_of(store.find_study(summary.name))
+                    found += _winner(view, asked)
+                    if view.winner is None:
+                        without.append(f"study '{view.name}': {view.why_no_winner}")
     if not found:
         raise NoWinner(next(iter(without), "") or _none_at_all(asked))
     return found
@@ -131,13 +130,13 @@ def _kind(device: str, stored: str) -> str:
     return "cuda" if device.startswith("cuda") else "cpu" if device == "cpu" else stored
 
 
-def _winner(handle: StudyHandle, asked: CompareOptions) -> list[Found]:
+def _winner(study: StudyView, asked: CompareOptions) -> list[Found]:
     """Return a study's winner; none where its template is not here, unless it is the very study that was asked for."""
-    champion = handle.champion()
+    champion = study.winner
     if champion is None:
         return []
     try:
-        template = template_of(champion.result, asked.templates, handle)
+        template = template_of(champion.result, asked.templates, study)
     except UsageError:
         if asked.study:
             raise
@@ -146,9 +145,9 @@ def _winner(handle: StudyHandle, asked: CompareOptions) -> list[Found]:
         return []
     return [
         Found(
-            study=handle.name,
+            study=study.name,
             trial=champion.trial,
-            model=handle.key.device_model,
+            model=study.key.device_model,
             result=champion.result,
             template=template,
         )

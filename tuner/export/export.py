@@ -23,9 +23,8 @@ from tuner.kernels.render import Rendered
 from tuner.kernels.template import KernelTemplate
 from tuner.problems.accuracy import Precision
 from tuner.results import OK, Evaluation, Measurement, Result
-from tuner.storage import Champion, Store, StudyHandle
+from tuner.storage import Champion, StudyView, read_study
 from tuner.storage.dashboard_note import resume_command
-from tuner.storage.verified import command_of, verified_best
 from tuner.tuning.fingerprint import fingerprint
 
 OTHER_TIME = 3.0  # times as long as the store says: not the same kernel, or not the same number
@@ -64,30 +63,29 @@ def export_best(
         TunerError: It is not right any more.
         StorageError: The header cannot be written; an older one stays as it was.
     """
-    with Store.open(storage, create=False) as store:
-        handle = store.find_study(study)
-        champion = verified_best(handle)
-        best = champion.result
-        path = output or Path("studies") / header_name(handle.problem.name)
-        if split and (path.suffix == ".cu" or handle.environment.kind != "cuda"):
-            why = "it is C as it is" if path.suffix != ".cu" else f"give the header, {path.with_suffix('.h')}"
-            raise UsageError(f"export --split: {path} is no header of CUDA with its kernel in a .cu file; {why}")
-        if output is None:
-            _make_folder(path.parent)
-        for each in (path, path.with_suffix(".cu")) if split else (path,):
-            refuse_unwritable(each, "header")
-        template = template_of(best, templates, handle)
-        with Worker(spec_of(handle)) as worker:
-            _refuse_stale(handle, best, template, worker)
-            winner = _winner(handle, champion, template, worker, path)
-            texts = _texts(winner, split=split)
-            now = _run_text(winner, texts, worker)
-            change = change_since(best, handle.results(), worker.health())
-            header, source = _with_time(winner, now, texts, split=split)
+    view = read_study(storage, study)
+    champion = view.verified()
+    best = champion.result
+    path = output or Path("studies") / header_name(view.problem.name)
+    if split and (path.suffix == ".cu" or view.environment.kind != "cuda"):
+        why = "it is C as it is" if path.suffix != ".cu" else f"give the header, {path.with_suffix('.h')}"
+        raise UsageError(f"export --split: {path} is no header of CUDA with its kernel in a .cu file; {why}")
+    if output is None:
+        _make_folder(path.parent)
+    for each in (path, path.with_suffix(".cu")) if split else (path,):
+        refuse_unwritable(each, "header")
+    template = template_of(best, templates, view)
+    with Worker(spec_of(view)) as worker:
+        _refuse_stale(view, best, template, worker)
+        winner = _winner(view, champion, template, worker, path)
+        texts = _texts(winner, split=split)
+        now = _run_text(winner, texts, worker)
+        change = change_since(best, list(view.results.values()), worker.health())
+        header, source = _with_time(winner, now, texts, split=split)
     if split:
         write_header(path.with_suffix(".cu"), source)
     write_header(path, header)
-    return Exported(chosen=handle.chosen, path=path, trial=champion.trial, result=best, evaluation=now, change=change)
+    return Exported(chosen=view.chosen, path=path, trial=champion.trial, result=best, evaluation=now, change=change)
 
 
 def _make_folder(folder: Path) -> None:
@@ -97,7 +95,7 @@ def _make_folder(folder: Path) -> None:
         raise StorageError(f"folder {folder} cannot be made ({error.strerror}); give another path with -o") from None
 
 
-def template_of(result: Result, templates: tuple[KernelTemplate, ...], study: StudyHandle) -> KernelTemplate:
+def template_of(result: Result, templates: tuple[KernelTemplate, ...], study: StudyView) -> KernelTemplate:
     """Return the template a result was made with: one the user names again, else the study's own, else a built-in one.
 
     Raises:
@@ -114,7 +112,7 @@ def template_of(result: Result, templates: tuple[KernelTemplate, ...], study: St
     return found
 
 
-def _remembered(name: str, file: Path, study: StudyHandle) -> KernelTemplate:
+def _remembered(name: str, file: Path, study: StudyView) -> KernelTemplate:
     if not os.path.exists(file):
         raise UsageError(
             f"study '{study.name}': its template's file {file} is gone; put it back, or give it with --template PATH"
@@ -125,13 +123,13 @@ def _remembered(name: str, file: Path, study: StudyHandle) -> KernelTemplate:
     return found
 
 
-def spec_of(handle: StudyHandle) -> BenchSpec:
+def spec_of(study: StudyView) -> BenchSpec:
     """Return how a study's trials were measured."""
     return BenchSpec(
-        device=handle.environment.device,
-        problem=handle.problem,
-        precision=cast(Precision, handle.key.precision),
-        protocol=Protocol(warm_l2=handle.key.protocol.endswith("-warm")),
+        device=study.environment.device,
+        problem=study.problem,
+        precision=cast(Precision, study.key.precision),
+        protocol=Protocol(warm_l2=study.key.protocol.endswith("-warm")),
     )
 
 
@@ -158,12 +156,12 @@ def header_name(problem: str) -> str:
     return f"{problem.rpartition('/')[2].lower()}_best.h"
 
 
-def _refuse_stale(handle: StudyHandle, best: Result, template: KernelTemplate, worker: Worker) -> None:
+def _refuse_stale(study: StudyView, best: Result, template: KernelTemplate, worker: Worker) -> None:
     now = fingerprint(template, best.configuration, worker.spec, worker.facts)
     if now != best.fingerprint:
         raise UsageError(
-            f"study '{handle.name}': its winner is stale, since sources, tools, driver or data have changed; "
-            f"{command_of(handle)} measures again"
+            f"study '{study.name}': its winner is stale, since sources, tools, driver or data have changed; "
+            f"{study.resume} measures again"
         )
 
 
@@ -224,23 +222,19 @@ def _options(worker: Worker) -> str:
     return f"-cl-std=CL1.2 -cl-mad-enable -DNATIVE_WORDS={worker.facts.limits.vector_words}"
 
 
-def _winner(handle: StudyHandle, champion: Champion, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
-    from tuner.tuning.progress import naive_seconds
-
-    best = champion.result
-    naive = naive_seconds(handle.results())
+def _winner(study: StudyView, champion: Champion, template: KernelTemplate, worker: Worker, path: Path) -> Winner:
     return Winner(
-        result=best,
-        problem=handle.problem,
-        environment=handle.environment_of(best.configuration),
+        result=champion.result,
+        problem=study.problem,
+        environment=study.measured_in[champion.trial],
         template=template,
-        study=handle.name,
+        study=study.name,
         trial=champion.trial,
-        command=resume_command(handle.key, handle.environment.device),
+        command=resume_command(study.key, study.environment.device),
         tolerance=worker.facts.tolerance,
         unit=worker.facts.unit,
         file=path.name,
-        naive_seconds=naive,
-        precision=handle.key.precision,
-        options="" if handle.environment.kind == "cuda" else _options(worker),
+        naive_seconds=study.yardstick.naive,
+        precision=study.key.precision,
+        options="" if study.environment.kind == "cuda" else _options(worker),
     )

@@ -7,6 +7,7 @@ from tuner.storage.runs import Announcement
 from tuner.storage.store import Store
 from tuner.storage.study import StudyHandle
 from tuner.storage.summaries import StudySummary
+from tuner.storage.view import StudyView, read_study, view_of
 from tuner.storage.winner import Champion
 from tuner.storage.writer import Writer
 
@@ -21,6 +22,9 @@ __all__ = [
     "Store",
     "StudyHandle",
     "StudySummary",
+    "StudyView",
     "Writer",
     "foresee",
+    "read_study",
+    "view_of",
 ]

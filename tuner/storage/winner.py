@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, select
 from sqlalchemy.orm import Session
 
 from tuner.results import OK, Result
@@ -53,6 +53,13 @@ def champion_of(session: Session, study_id: int) -> Champion | None:
     """Return the winner of the last finals; None without finals, or if it has failed since."""
     query = select_results().join(StudyRow, (StudyRow.id == ResultRow.study_id) & (StudyRow.winner == ResultRow.key))
     return _first(session, query.where(ResultRow.study_id == study_id, *_MAY_WIN))
+
+
+def select_with_winner(study_id: int) -> Select[ResultRow, str, str, bool]:
+    """Select a study's results as ``result_of`` takes them, in the order of their numbers, and whether each has won."""
+    has_won = and_(StudyRow.winner == ResultRow.key, *_MAY_WIN)
+    query = select_results().add_columns(has_won).join(StudyRow, StudyRow.id == ResultRow.study_id)
+    return query.where(ResultRow.study_id == study_id).order_by(ResultRow.number)
 
 
 def fastest_of(session: Session, study_id: int) -> Champion | None:

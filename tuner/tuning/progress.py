@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tuner.bench.protocol import Verdict
-from tuner.bench.roofline import Roof, operands_of, roof
+from tuner.bench.roofline import Roof, Yardstick
 from tuner.errors import StorageError
-from tuner.problems.problem import Problem, is_naive
+from tuner.problems.problem import Problem
 from tuner.problems.whole import Agreement
 from tuner.results import Environment, Result
 from tuner.tuning.resource_filter import FilterStats
-
-if TYPE_CHECKING:
-    from tuner.storage import StudyHandle
 
 
 @dataclass(slots=True)
@@ -84,39 +79,18 @@ class Progress:
     outcomes: Counter[str] = field(default_factory=Counter)
 
     @property
+    def yardstick(self) -> Yardstick:
+        """What times are compared with, as far as that is known now."""
+        return Yardstick(problem=self.problem, environment=self.environment, precision=self.precision, naive=self.naive)
+
+    @property
     def floor(self) -> Roof | None:
         """The problem's bound by the precision's own peak, or None while the device's ceilings are not known."""
-        return roof(self.problem, self.environment, self.precision)
-
-    def roof_of(self, result: Result) -> Roof | None:
-        """Return the bound of what this configuration multiplies."""
-        return roof(self.problem, self.environment, operands_of(result.configuration))
+        return self.yardstick.roof
 
     def share_of_floor(self, result: Result) -> float | None:
         """Return its bound over its time: 1.0 is as fast as the device allows with these operands."""
-        bound = self.roof_of(result)
-        return bound.share(result.seconds) if bound and result.ok else None
-
-
-def naive_seconds(results: Iterable[Result]) -> float | None:
-    """Return the naive baseline's time among the results, or None if it has none."""
-    return next((result.seconds for result in results if is_naive(result.baseline) and result.ok), None)
-
-
-def stored_progress(handle: StudyHandle, results: Sequence[Result]) -> Progress:
-    """Return how far a stored study is, with its best verified result; nothing is running."""
-    return Progress(
-        study=handle.name,
-        problem=handle.problem,
-        environment=handle.environment,
-        space=0,
-        trials=None,
-        seconds=None,
-        precision=handle.key.precision,
-        known=len(results),
-        naive=naive_seconds(results),
-        best=handle.best(),
-    )
+        return self.yardstick.share_of_roof(result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from tuner.bench.protocol import Heat, Task, Verdict
 from tuner.devices.compiler import MOST_KILLED
 from tuner.errors import Killed, Rejected, StorageError
 from tuner.results import Measurement, Result, Telemetry
+from tuner.storage import view_of
 from tuner.tuning.budget import fitting, heat_seconds, longer, sample_seconds
 from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
 from tuner.tuning.finals import FINALISTS, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
@@ -76,14 +77,14 @@ def settle(run: Run, heats: int = MOST_HEATS, *, use_all: bool = False) -> tuple
     late = best in finals.absent - finals.before.keys() and run.options.seconds is not None
     _elect(run, finals, defended=late)
     run.costs.finals = time.monotonic() - started
-    return standings(run.handle, run.ledger.results.values(), finals.tied)
+    return standings(view_of(run.handle), run.ledger.results.values(), finals.tied)
 
 
 def unsettled(run: Run) -> tuple[Standing, ...]:
     """Return the best five where the store takes no more: what it names the winner, and what was found beside that."""
     found = run.ledger.results.values()
     try:
-        return standings(run.handle, found)
+        return standings(view_of(run.handle), found)
     except StorageError:
         fastest = sorted((each for each in found if each.ok), key=lambda result: result.seconds)
         return tuple(Standing(result=each, number=None) for each in fastest[:FINALISTS])

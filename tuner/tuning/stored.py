@@ -7,21 +7,19 @@ from collections.abc import Iterable
 from tuner.errors import TunerError
 from tuner.kernels.loading import builtin_names
 from tuner.results import Result, StudyKey
-from tuner.storage import Store, StudyHandle
+from tuner.storage import Store, StudyHandle, StudyView, view_of
 from tuner.tuning.finals import FINALISTS
 from tuner.tuning.options import RunOptions
-from tuner.tuning.progress import Costs, Report, Standing, stored_progress
+from tuner.tuning.progress import Costs, Progress, Report, Standing
 
 
-def standings(
-    handle: StudyHandle, results: Iterable[Result], tied: frozenset[str] = frozenset()
-) -> tuple[Standing, ...]:
+def standings(view: StudyView, results: Iterable[Result], tied: frozenset[str] = frozenset()) -> tuple[Standing, ...]:
     """Return a study's winner, if there is one, and the fastest others; those whose keys are ``tied`` marked."""
-    champion = handle.champion()
+    champion = view.winner
     best = champion.result.configuration.key if champion else ""
     others = [each for each in results if each.ok and each.configuration.key != best]
     others = sorted(others, key=lambda result: result.seconds)[: FINALISTS - bool(champion)]
-    numbered = [(each, handle.trial_number(each.configuration)) for each in others]
+    numbered = [(each, view.number_of(each.configuration)) for each in others]
     rest = tuple(Standing(result=each, number=number, tied=each.configuration.key in tied) for each, number in numbered)
     if champion is None:
         return rest
@@ -34,20 +32,36 @@ def interrupted_early(options: RunOptions) -> Report | None:
         with Store.open(options.storage, create=False) as store:
             handles = (store.find_study(each.name) for each in store.studies())
             handle = next((each for each in handles if _is_of(each, options)), None)
-            return None if handle is None else _report(handle)
+            return None if handle is None else _report(view_of(handle))
     except TunerError:
         return None
 
 
-def _report(handle: StudyHandle) -> Report:
-    results = handle.results()
+def _report(view: StudyView) -> Report:
+    results = tuple(view.results.values())
     return Report(
-        progress=stored_progress(handle, results),
+        progress=_progress(view),
         reason="interrupted",
-        best=standings(handle, results),
+        best=standings(view, results),
         baselines=(),
         failed=tuple(each for each in results if not each.ok),
         costs=Costs(),
+    )
+
+
+def _progress(view: StudyView) -> Progress:
+    """Return how far a run of a stored study is that has not begun."""
+    return Progress(
+        study=view.name,
+        problem=view.problem,
+        environment=view.environment,
+        space=0,
+        trials=None,
+        seconds=None,
+        precision=view.key.precision,
+        known=len(view.results),
+        naive=view.yardstick.naive,
+        best=view.winner.result if view.winner else None,
     )
 
 
