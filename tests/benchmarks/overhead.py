@@ -25,7 +25,11 @@ from tuner.problems.conv.layers import find_layer
 from tuner.results import Result
 from tuner.storage import Store
 from tuner.tuning import Observer, Progress, RunOptions
-from tuner.tuning.run import Run
+from tuner.tuning.assembly import open_run
+from tuner.tuning.budget import Budget
+from tuner.tuning.canary import Canary
+from tuner.tuning.context import RunContext
+from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.session import open_study
 
 
@@ -59,9 +63,19 @@ def main() -> None:
             jobs=8,
         )
         handle, _ = open_study(store, space, options, worker.facts)
-        run = Run(options, clock, worker, space, handle)
-        run.begin(None)
-        run.to_the_end(time.monotonic())
+        context = RunContext(
+            options=options,
+            observer=clock,
+            worker=worker,
+            space=space,
+            searched=space,
+            handle=handle,
+            budget=Budget(None, time.monotonic()),
+            interrupt=Interrupt(),
+            canary=Canary(worker, clock),
+        )
+        with open_run(context, None) as run:
+            run.to_the_end()
     steps = [1e3 * (later - earlier) for earlier, later in zip(clock.times, clock.times[1:], strict=False)]
     last = steps[-min(1000, len(steps)) :]
     print(f"{given.sampler}, {len(space):,} configurations, {len(clock.times):,} trials")

@@ -14,7 +14,7 @@ import pytest
 from tuner.cli import _run, cli
 from tuner.cli.failing import DEBUG
 from tuner.errors import DeviceError, Unforeseen
-from tuner.tuning.interrupt import interruptible
+from tuner.tuning.interrupt import Interrupt, interruptible
 
 COMMAND = """
 import signal, sys, time
@@ -110,7 +110,8 @@ def test_ctrl_c_in_the_middle_of_a_line_is_noted():
         raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
 
     before = signal.getsignal(signal.SIGINT)
-    with interruptible(says) as interrupt:
+    interrupt = Interrupt()
+    with interruptible(says, interrupt):
         signal.raise_signal(signal.SIGINT)
         assert interrupt
         with pytest.raises(KeyboardInterrupt):
@@ -120,7 +121,7 @@ def test_ctrl_c_in_the_middle_of_a_line_is_noted():
 
 def test_sigterm_is_only_taken_from_who_takes_it_for_ctrl_c():
     """A program that calls ``tune()`` ends by SIGTERM as before."""
-    with interruptible(lambda line: None):
+    with interruptible(lambda line: None, Interrupt()):
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 

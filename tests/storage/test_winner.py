@@ -24,8 +24,9 @@ from tuner.bench.protocol import Heat, Task
 from tuner.bench.worker import Worker
 from tuner.results import Result
 from tuner.storage import Store, StudyHandle
-from tuner.tuning import pipeline, rematch, session
+from tuner.tuning import pipeline, session
 from tuner.tuning.finals import finalists, rank
+from tuner.tuning.rematch import another_was_faster
 from tuner.tuning.unheld import unheld
 
 LAYER = "C2H12W11M3K3"
@@ -184,7 +185,7 @@ class Steady(InstantWorker):
     def seconds_of(self, source: str) -> float:
         return 1.0
 
-    def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
+    def finals(self, tasks: list[Task], heat: Heat, unless: object = False) -> list[tuple[float, ...]]:
         told = [
             [self.finals_of.get(each) for each in self.finals_of if f"THREADS {each}\n" in task.rendered.source]
             for task in tasks
@@ -339,8 +340,7 @@ def stand_in(**attributes: object) -> Any:
 def test_faster_winner_that_another_run_settled_meanwhile_is_kept(theirs, entered, kept):
     other, ours = (stand_in(configuration=SimpleNamespace(key=key)) for key in ("other", "ours"))
     other.seconds, ours.seconds = theirs, 1.0
-    champion = None if theirs is None else SimpleNamespace(result=other)
-    run = stand_in(handle=SimpleNamespace(champion=lambda: champion))
-    finals = stand_in(before={"other": 1.0, "ours": 1.0} if entered else {"ours": 1.0})
-    assert rematch._another_was_faster(run, finals, [ours]) is kept
-    assert not rematch._another_was_faster(run, finals, [])
+    champion: Any = None if theirs is None else SimpleNamespace(result=other)
+    before = {"other": 1.0, "ours": 1.0} if entered else {"ours": 1.0}
+    assert another_was_faster(champion, before, ours) is kept
+    assert not another_was_faster(champion, before, None)

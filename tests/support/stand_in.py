@@ -75,7 +75,7 @@ class InstantWorker:
     def limit_of(self, task: Task) -> float:
         return 1e9
 
-    def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
+    def finals(self, tasks: list[Task], heat: Heat, unless: object = False) -> list[tuple[float, ...]]:
         return []
 
     def telemetry(self) -> Telemetry:

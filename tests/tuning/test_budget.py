@@ -6,12 +6,11 @@ import math
 import time
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from faulty import faulty
 from small_run import LAYER, Silent, run
-from toy_store import changed, toy_ok
+from toy_store import changed, toy_failure, toy_ok
 
 from tuner.bench.protocol import Heat
 from tuner.bench.rounds import interleave
@@ -19,8 +18,9 @@ from tuner.cli.ending import ending
 from tuner.devices.compiler import Compiler
 from tuner.results import Costs, Result
 from tuner.storage import Store
-from tuner.tuning import Report, RunOptions, rematch, tune
+from tuner.tuning import Report, RunOptions, tune
 from tuner.tuning.budget import CLOSING, Budget, SearchClock, fitting, heat_seconds, longer, sample_seconds
+from tuner.tuning.rematch import more_rounds
 
 
 def timed(number: int, median: float, sample: float = 0.02, check: float = 0.1) -> Result:
@@ -119,16 +119,12 @@ def test_a_heat_ends_at_its_limit_but_not_before_three_rounds(
 
 
 @pytest.mark.parametrize(("left", "rounds"), [(20.0, True), (1.0, False)])
-def test_time_that_the_finals_leave_goes_to_more_rounds_of_the_last(
-    monkeypatch: pytest.MonkeyPatch, left: float, rounds: bool
-) -> None:
-    held: list[tuple[list[Result], Heat]] = []
-    monkeypatch.setattr(rematch, "_heat", lambda run, chosen, heat, finals: held.append((chosen, heat)))
-    results = {each.configuration.key: each for each in FIVE}
-    run = SimpleNamespace(ledger=SimpleNamespace(results=results), time_for_finals=left)
-    rematch._more_rounds(run, FIVE, rematch._Finals())  # type: ignore[arg-type]
-    assert len(held) == rounds
-    for chosen, heat in held:
+def test_time_that_the_finals_leave_goes_to_more_rounds_of_the_last(left: float, rounds: bool) -> None:
+    failed = toy_failure(9, "crashed")
+    more = more_rounds([*FIVE, failed], left)
+    assert bool(more) == rounds
+    if more:
+        chosen, heat = more
         assert chosen == FIVE
         assert heat.limit == pytest.approx(left - 5 * sample_seconds(FIVE[0]))
         assert heat.most * 5 * sample_seconds(FIVE[0]) > left

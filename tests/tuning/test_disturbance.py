@@ -57,7 +57,7 @@ class Shaky(InstantWorker):
     def telemetry(self) -> Telemetry:
         return Telemetry(throttle="hardware thermal")
 
-    def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
+    def finals(self, tasks: list[Task], heat: Heat, unless: object = False) -> list[tuple[float, ...]]:
         Shaky.longest = max(Shaky.longest, heat.most)
         times = [1.0 if "#define THREADS 64\n" in task.rendered.source else 1.02 for task in tasks]
         return [tuple(each * self.chance.uniform(0.5, 1.5) for _ in range(heat.most)) for each in times]

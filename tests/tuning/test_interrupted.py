@@ -32,7 +32,7 @@ class Pressed(InstantWorker):
     def seconds_of(self, source):
         return 1.0
 
-    def finals(self, tasks, heat):
+    def finals(self, tasks, heat, unless=False):
         Pressed.heat += 1
         if Pressed.heat == self.press_in:
             signal.raise_signal(self.ending)
@@ -115,7 +115,7 @@ def test_call_of_a_worker_ends_with_its_process_when_it_is_to():
 
 def test_finals_that_are_to_end_look_at_nothing_by_itself(monkeypatch):
     worker = Worker.__new__(Worker)
-    monkeypatch.setattr(worker, "__dict__", {"interrupt": True, "_finals": lambda *_: []})
+    monkeypatch.setattr(worker, "__dict__", {"_finals": lambda *_: []})
     task: Any = SimpleNamespace()
     heat: Any = SimpleNamespace()
-    assert worker.finals([task], heat) == []
+    assert worker.finals([task], heat, True) == []

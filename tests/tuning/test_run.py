@@ -216,7 +216,7 @@ class Drifting(InstantWorker):
     def seconds_of(self, source: str) -> float:
         return next(seconds for line, seconds in TIMES.items() if line in source) * self.chance.uniform(1.0, 1.3)
 
-    def finals(self, tasks: list[Task], heat: Heat) -> list[tuple[float, ...]]:
+    def finals(self, tasks: list[Task], heat: Heat, unless: object = False) -> list[tuple[float, ...]]:
         drifts = [self.chance.uniform(1.0, 1.15) for _ in range(heat.most)]
         return [tuple(self._final(task) * drift * self.chance.gauss(1, 0.002) for drift in drifts) for task in tasks]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from tuner.results import Result
 from tuner.tuning import Progress, RunOptions, gain
 from tuner.tuning.gain import FEWEST, LONG, GainRule, History, Look
 from tuner.tuning.roofline_stop import stop_floor
-from tuner.tuning.run import Run
+from tuner.tuning.run import is_settled
 from tuner.tuning.stopping import Stopping, unexplored
 
 LAYER = find_layer("conv2", 10)
@@ -191,8 +190,7 @@ def words(text: str) -> str:
     [("over", object(), True), ("over", None, False), ("gain", object(), False), ("interrupted", None, True)],
 )
 def test_finals_are_held_where_a_finished_search_has_no_winner_yet(reason, winner, settled):
-    run: Any = SimpleNamespace(handle=SimpleNamespace(champion=lambda: winner))
-    assert Run._is_settled(run, reason) == settled
+    assert is_settled(reason, winner) == settled
 
 
 def test_search_is_not_over_because_its_time_is():

@@ -38,9 +38,6 @@ class Worker:
 
     Nothing a configuration does raises here, only a full disk: :meth:`evaluate` always returns a verdict.
 
-    Attributes:
-        interrupt: True once finals are to end at once.
-
     Args:
         spec: What the worker prepares.
         trial_timeout: Limit of a whole trial in seconds; None for the protocol's rule.
@@ -52,7 +49,6 @@ class Worker:
     ) -> None:
         self.spec, self.trial_timeout = spec, trial_timeout
         self.restarts = 0
-        self.interrupt: object = False
         self._processes = Processes(1, log=True)
         try:
             preparing = self._processes.schedule(worker_process.facts, spec, limit=PREPARE_SECONDS)
@@ -170,44 +166,47 @@ class Worker:
         except (*DIED, FutureTimeout, TunerError):
             return
 
-    def finals(self, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
+    def finals(self, tasks: Sequence[Task], heat: Heat, unless: object = False) -> list[tuple[float, ...] | Verdict]:
         """Confirm and time several configurations in turn; an empty list when the worker could not, or is to end.
 
         One that fails, does harm or takes the worker down gets its verdict, and the others are held again without it.
+
+        Args:
+            unless: What ends the finals as soon as it is true.
         """
         if not tasks:
             return []
-        ends = self._finals(tasks, heat)
+        ends = self._finals(tasks, heat, unless)
         died = not ends
-        if died and not self.interrupt:
-            ends = self._alone(tasks)
+        if died and not unless:
+            ends = self._alone(tasks, unless)
         lost = any(isinstance(end, Verdict) and end.lost for end in ends)
         if lost:
             self.replace()
         left = [number for number, end in enumerate(ends) if not isinstance(end, Verdict)]
         if not (died or lost):
             return ends
-        if self.interrupt or len(left) == len(tasks):  # each is sound by itself
+        if unless or len(left) == len(tasks):  # each is sound by itself
             return []
-        again = self.finals([tasks[number] for number in left], heat)
+        again = self.finals([tasks[number] for number in left], heat, unless)
         for number, end in zip(left, again, strict=False):
             ends[number] = end
         return ends if again or not left else []
 
-    def _finals(self, tasks: Sequence[Task], heat: Heat) -> list[tuple[float, ...] | Verdict]:
+    def _finals(self, tasks: Sequence[Task], heat: Heat, unless: object) -> list[tuple[float, ...] | Verdict]:
         limit = MARGIN_SECONDS + heat.seconds + sum(self._trial_limit(task) for task in tasks)
         for _ in range(MOST_KILLED):
             try:
-                return self.ask(worker_process.finals, list(tasks), heat, limit=limit, unless=self.interrupt)
+                return self.ask(worker_process.finals, list(tasks), heat, limit=limit, unless=unless)
             except Killed:
                 continue
             except TunerError:
                 break
         return []
 
-    def _alone(self, tasks: Sequence[Task]) -> list[tuple[float, ...] | Verdict]:
+    def _alone(self, tasks: Sequence[Task], unless: object) -> list[tuple[float, ...] | Verdict]:
         """Run each by itself, to find who took the worker down; nothing for those that are sound."""
-        verdicts = [self.evaluate(task) for task in tasks if not self.interrupt]
+        verdicts = [self.evaluate(task) for task in tasks if not unless]
         return [() if verdict.outcome == OK else replace(verdict, lost=False) for verdict in verdicts]
 
     def agreement(self, task: Task) -> Agreement | None:

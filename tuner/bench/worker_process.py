@@ -16,6 +16,7 @@ from tuner.processes.messages import ours
 from tuner.results import Environment, Evaluation, Telemetry
 
 if TYPE_CHECKING:
+    from tuner.bench.trial import Trial
     from tuner.problems.whole import Agreement
 
 CANARY_FLOP, HOST_CANARY_FLOP = 40e6, 2e6  # of the canary, by core of a device and of this machine: about 2 ms
@@ -72,6 +73,16 @@ class WorkerState:
         cold = not self.spec.protocol.warm_l2 and not device.shares_host
         return max(0.0, moved / (PEAK_MARGIN * peak)) if cold and peak else 0.0
 
+    def trial(self, task: Task) -> Trial:
+        """Load a compiled configuration on the bench.
+
+        Raises:
+            Infeasible, OutOfResources: It has no launch, or does not fit the device.
+        """
+        from tuner.bench.trial import Trial
+
+        return Trial(self.inputs, task, self.spec.protocol, self.facts.reference_seconds)
+
     def audit(self) -> None:
         """Look at all that no kernel may touch; to be done after each, so that what was judged before it stands.
 
@@ -126,11 +137,11 @@ def telemetry(spec: BenchSpec) -> Telemetry:
 
 
 def evaluate(spec: BenchSpec, task: Task) -> Verdict:
-    from tuner.bench.trial import Trial, evaluate
+    from tuner.bench.trial import evaluate
 
     state, started = prepared(spec), time.monotonic()
     try:
-        trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
+        trial = state.trial(task)
         canary = state.canaries(samples=1)[0]
         verdict = Verdict(evaluation=evaluate(trial, state.second, canary, state.least_seconds))
         state.audit()
@@ -157,7 +168,6 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
         Samples in seconds, by task; none where the heat's limit came first, a verdict where it failed.
     """
     from tuner.bench.rounds import Spoilt, interleave
-    from tuner.bench.trial import Trial
 
     state, begun = prepared(spec), time.monotonic()
     ends: list[Any] = []
@@ -167,7 +177,7 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
             ends.append(())
             continue
         try:
-            trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
+            trial = state.trial(task)
             trial.check()
             real = trial.warm_up()  # first, so that both samples are of as many launches
             trial.depends_on_data(state.second, real, 0.0, trial.confirm(state.second))
@@ -191,11 +201,8 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
 
 def agreement(spec: BenchSpec, task: Task) -> Agreement:
     from tuner.bench.outputs import TrialOutputs
-    from tuner.bench.trial import Trial
 
-    state = prepared(spec)
-    outputs = TrialOutputs(Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds))
-    return spec.problem.agreement(outputs, spec.data)
+    return spec.problem.agreement(TrialOutputs(prepared(spec).trial(task)), spec.data)
 
 
 def _lost(state: WorkerState, error: Rejected) -> bool:

@@ -14,17 +14,18 @@ from tuner.cli.folding import echo
 from tuner.cli.report import resources_line
 from tuner.cli.text import echo_wrapped, milliseconds
 from tuner.errors import Rejected, UsageError
-from tuner.export.export import compile_one, spec_of, task_for, template_of
 from tuner.files import refuse_unwritable, write_whole
-from tuner.kernels.render import Rendered, render
+from tuner.tuning.evaluation import build, evaluate, prepare
 from tuner.tuning.fingerprint import fingerprint
+from tuner.tuning.stored_result import spec_of, template_of
 
 if TYPE_CHECKING:
     from tuner.bench.protocol import BenchSpec
-    from tuner.devices.compiler import Compiled
+    from tuner.kernels.render import Rendered
     from tuner.kernels.template import KernelTemplate
     from tuner.results import Environment, Evaluation
     from tuner.storage import StudyView
+    from tuner.tuning.evaluation import Built, Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +56,14 @@ def replay_trial(asked: ReplayRequest, storage: str, templates: tuple[KernelTemp
     echo_wrapped(f"trial {asked.trial}: {result.configuration}")
     echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
-        rendered = render(template, result.configuration, spec.problem, worker.facts.limits.dialect)
+        prepared = prepare(template, result.configuration, spec.problem, worker.facts)
+        rendered = prepared.rendered
         _keep(rendered, asked.keep_source)
         if fingerprint(template, result.configuration, worker.spec, worker.facts) != result.fingerprint:
             echo_wrapped(_change(template, view.measured_in[asked.trial], worker.facts.environment))
         launch = rendered.launch
         echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
-        compiled = _compile(worker, rendered)
-        verdict = worker.evaluate(task_for(template, result, rendered, compiled.binary, spec))
-        evaluation = compiled.completed(verdict.evaluation)
+        evaluation = evaluate(worker, _build(worker, prepared))
         _print(evaluation)
         if evaluation.measurement and (change := change_since(result, list(view.results.values()), worker.health())):
             echo_wrapped(change)
@@ -107,15 +107,16 @@ def _keep(rendered: Rendered, path: Path | None) -> None:
     echo_wrapped(f"source written to {path}")
 
 
-def _compile(worker: Worker, rendered: Rendered) -> Compiled:
+def _build(worker: Worker, prepared: Prepared) -> Built:
     try:
-        compiled = compile_one(worker, rendered)
+        built = build(worker, prepared)
     except Rejected as error:
         echo(error.text)
         raise
+    compiled = built.compiled
     source = f"in {compiled.seconds:.2f} s" if compiled.seconds else "from the cache"
     echo(f"compiled: {len(compiled.binary):,} bytes {source}")
-    return compiled
+    return built
 
 
 def _print(evaluation: Evaluation) -> None:

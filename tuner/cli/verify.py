@@ -13,11 +13,11 @@ from tuner.cli import naming
 from tuner.cli.folding import echo
 from tuner.cli.text import echo_wrapped, plural, print_json, table
 from tuner.errors import TunerError, UsageError
-from tuner.export.export import compile_one, spec_of, task_for, template_of
-from tuner.kernels.render import render
 from tuner.problems.conv.architectures import ARCHITECTURES
 from tuner.problems.conv.dataset import Dataset, load_test_split
 from tuner.problems.conv.networks import COUNTS, Network, accuracy, classify, load_network
+from tuner.tuning.evaluation import build, prepare
+from tuner.tuning.stored_result import spec_of, template_of
 
 if TYPE_CHECKING:
     from tuner.kernels.template import KernelTemplate
@@ -43,9 +43,8 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
         )
     template = template_of(best, templates, view)
     with Worker(spec) as worker:
-        rendered = render(template, best.configuration, spec.problem, worker.facts.limits.dialect)
-        binary = compile_one(worker, rendered).binary
-        agreement = worker.agreement(task_for(template, best, rendered, binary, spec))
+        built = build(worker, prepare(template, best.configuration, spec.problem, worker.facts))
+        agreement = worker.agreement(built.task())
     if agreement is None:
         raise TunerError(f"study '{view.name}': its winner failed when run once more; tune replay says how")
     if as_json:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tuner.compare.options import CompareOptions
 from tuner.errors import NoWinner, TunerError, UsageError
-from tuner.export.export import template_of
 from tuner.kernels.configuration import Configuration
 from tuner.kernels.limits import DeviceLimits
 from tuner.kernels.loading import builtin_templates
@@ -18,6 +17,7 @@ from tuner.storage import Store, StudyHandle, StudyView, view_of
 from tuner.storage.commands import storage_option
 from tuner.storage.dashboard_note import run_command
 from tuner.storage.location import find_location
+from tuner.tuning.stored_result import template_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from tuner.errors import TunerError
 from tuner.kernels.configuration import Configuration
 from tuner.problems.problem import LibraryCall
 from tuner.processes.scratch import Scratch
-from tuner.results import OK, Evaluation, Measurement, Result
+from tuner.results import OK, Measurement
 
 OURS = "tuner's best"
 NO_TORCH = "PyTorch is not installed; pip install torch"
@@ -121,14 +121,13 @@ def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOp
         TunerError: Our best is wrong, or does not compile or run any more.
     """
     contest.says("checking our kernels on every element")
-    entries = [(OURS, task_of(worker, best.template, best.result, confirm=True))]
+    entries = [(OURS, task_of(worker, best.template, best.result.configuration, confirm=True))]
     row = Row(name=OURS, precision=asked.precision, configuration=best.result.configuration)
     contest.add(row, lambda: worker.ask(sample, OURS))
     for name in asked.problem.RIVALS:
         try:
             template, configuration = baseline(name, asked.problem, worker.facts.limits)
-            result = Result(configuration=configuration, fingerprint="", evaluation=Evaluation(outcome=OK))
-            entries.append((name, task_of(worker, template, result, confirm=False)))
+            entries.append((name, task_of(worker, template, configuration, confirm=False)))
         except TunerError as error:
             contest.add(Row(name=name, precision="fp32", failure=str(error)))
             continue

@@ -8,25 +8,23 @@ from tuner.bench.protocol import Task, Verdict
 from tuner.bench.worker import Worker
 from tuner.compare.our_side import enter
 from tuner.errors import Rejected, TunerError
-from tuner.export.export import compile_one, task_for
-from tuner.kernels.render import render
+from tuner.kernels.configuration import Configuration
 from tuner.kernels.template import KernelTemplate
-from tuner.results import Evaluation, Result
+from tuner.results import Evaluation
+from tuner.tuning.evaluation import build, prepare
 
 
-def task_of(worker: Worker, template: KernelTemplate, result: Result, *, confirm: bool) -> Task:
+def task_of(worker: Worker, template: KernelTemplate, configuration: Configuration, *, confirm: bool) -> Task:
     """Compile a configuration and return the worker's task; with ``confirm`` it is also checked on other inputs.
 
     Raises:
         TunerError: It does not compile.
     """
-    rendered = render(template, result.configuration, worker.spec.problem, worker.facts.limits.dialect)
     try:
-        binary = compile_one(worker, rendered).binary
+        built = build(worker, prepare(template, configuration, worker.spec.problem, worker.facts))
     except Rejected as error:
-        raise TunerError(f"{result.configuration.template} does not compile: {error}") from None
-    task = task_for(template, result, rendered, binary, worker.spec)
-    return task if confirm else Task(binary=binary, rendered=rendered, prune=False)
+        raise TunerError(f"{configuration.template} does not compile: {error}") from None
+    return built.task(confirm=confirm)
 
 
 def verdicts_of(worker: Worker, entries: Sequence[tuple[str, Task]]) -> dict[str, Verdict]:

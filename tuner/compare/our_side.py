@@ -85,7 +85,7 @@ def enter(spec: BenchSpec, name: str, task: Task) -> Verdict:
     """Check a contender on the real inputs, confirm it on others if its task asks for that, and warm it up."""
     state = prepared(spec)
     try:
-        trial = Trial(state.inputs, task, spec.protocol, state.facts.reference_seconds)
+        trial = state.trial(task)
         error = trial.check()
         if task.confirm:
             trial.confirm(state.second)

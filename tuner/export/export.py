@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import cast
 
 from tuner.bench import worker_process
 from tuner.bench.drift import change_since
-from tuner.bench.protocol import BenchSpec, Protocol, Task, confirmations
 from tuner.bench.worker import Worker
-from tuner.devices.compiler import COMPILE_SECONDS, Compiled, Compiler
+from tuner.devices.compiler import COMPILE_SECONDS, Compiled
 from tuner.errors import Rejected, StorageError, TunerError, UsageError
 from tuner.export import Winner, render_header, render_split, write_header
-from tuner.export.proof import code_of, source_of, task_of
+from tuner.export.proof import LAUNCHES, code_of, prepared_text, source_of
 from tuner.files import refuse_unwritable
-from tuner.kernels.loading import load_template
-from tuner.kernels.render import Rendered
 from tuner.kernels.template import KernelTemplate
-from tuner.problems.accuracy import Precision
 from tuner.results import OK, Evaluation, Measurement, Result
 from tuner.storage import Champion, StudyView, read_study
 from tuner.storage.dashboard_note import resume_command
+from tuner.tuning.evaluation import Built, Prepared, evaluate
 from tuner.tuning.fingerprint import fingerprint
+from tuner.tuning.stored_result import spec_of, template_of
 
 OTHER_TIME = 3.0  # times as long as the store says: not the same kernel, or not the same number
 
@@ -95,63 +90,6 @@ def _make_folder(folder: Path) -> None:
         raise StorageError(f"folder {folder} cannot be made ({error.strerror}); give another path with -o") from None
 
 
-def template_of(result: Result, templates: tuple[KernelTemplate, ...], study: StudyView) -> KernelTemplate:
-    """Return the template a result was made with: one the user names again, else the study's own, else a built-in one.
-
-    Raises:
-        UsageError: It is none of these, its file is gone, or it has other parameters now.
-    """
-    name = result.configuration.template
-    file = dict(study.key.sources).get(name, "")
-    found = next((each for each in templates if each.name == name and (each.home or not file)), None)
-    if found is None and not file:
-        raise UsageError(f"template '{name}' is not among the built-in ones; give its file with --template PATH")
-    if found is None:
-        found = _remembered(name, Path(file), study)
-    found.configuration(result.configuration.as_dict())
-    return found
-
-
-def _remembered(name: str, file: Path, study: StudyView) -> KernelTemplate:
-    if not os.path.exists(file):
-        raise UsageError(
-            f"study '{study.name}': its template's file {file} is gone; put it back, or give it with --template PATH"
-        )
-    found = load_template(file)
-    if found.name != name:
-        raise UsageError(f"study '{study.name}': {file} now declares the template '{found.name}', not '{name}'")
-    return found
-
-
-def spec_of(study: StudyView) -> BenchSpec:
-    """Return how a study's trials were measured."""
-    return BenchSpec(
-        device=study.environment.device,
-        problem=study.problem,
-        precision=cast(Precision, study.key.precision),
-        protocol=Protocol(warm_l2=study.key.protocol.endswith("-warm")),
-    )
-
-
-def task_for(template: KernelTemplate, result: Result, rendered: Rendered, binary: bytes, spec: BenchSpec) -> Task:
-    """Return a task that measures in full and confirms on second inputs and ragged batches."""
-    confirm = confirmations(template, result.configuration, spec.problem)
-    return Task(binary=binary, rendered=rendered, prune=False, confirm=confirm)
-
-
-def compile_one(worker: Worker, rendered: Rendered) -> Compiled:
-    """Compile one source for a worker's device.
-
-    Raises:
-        Rejected: The compiler refused it or took too long.
-    """
-    compiler = Compiler(worker.facts.environment, 1, COMPILE_SECONDS)
-    try:
-        return compiler.compiled(rendered.source)
-    finally:
-        compiler.close()
-
-
 def header_name(problem: str) -> str:
     return f"{problem.rpartition('/')[2].lower()}_best.h"
 
@@ -177,16 +115,26 @@ def _run_text(winner: Winner, texts: tuple[str, str], worker: Worker) -> Evaluat
     """
     failed = f"study '{winner.study}': its winner failed when its header was compiled and run"
     try:
-        build = partial(worker.ask, worker_process.compile_text, limit=COMPILE_SECONDS)
-        task = task_of(winner, source_of(winner, *texts), build)
+        built = _build_text(worker, prepared_text(winner, source_of(winner, *texts)))
     except Rejected as error:
         raise TunerError(f"{failed} ({error}); nothing is written") from None
-    now = worker.evaluate(task).evaluation
+    now = evaluate(worker, built, launches=LAUNCHES)
     if now.outcome != OK or not now.confirmed:
         reason = now.message or now.outcome
         raise TunerError(f"{failed} ({reason}); nothing is written")
     _refuse_other_time(winner, now.measurement)
     return now
+
+
+def _build_text(worker: Worker, prepared: Prepared) -> Built:
+    """Compile a text as a user's compiler would: as it stands, without the cache, which has what was measured.
+
+    Raises:
+        Rejected: The compiler refused it or took too long.
+    """
+    source, started = prepared.rendered.source, time.monotonic()
+    binary = worker.ask(worker_process.compile_text, source, limit=COMPILE_SECONDS)
+    return prepared.built(Compiled(binary=binary, seconds=time.monotonic() - started))
 
 
 def _refuse_other_time(winner: Winner, now: Measurement | None) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from tuner.bench.protocol import Task, ragged_rows
+from tuner.bench.protocol import ragged_rows
 from tuner.errors import TunerError
 from tuner.export.geometry import find_geometry
 from tuner.export.winner import Winner
 from tuner.kernels.limits import OPENCL
 from tuner.kernels.render import Rendered
+from tuner.tuning.evaluation import Prepared
 
 LAUNCHES = 30  # more than a trial's, each of them checked
 _STRING = re.compile(r'^    "(.*)\\n"$', re.MULTILINE)
@@ -48,12 +48,8 @@ def code_of(text: str) -> str:
     return _COMMENT.sub("", text)
 
 
-def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
-    """Return a task that runs a header's text for its own batch and, where its grid follows, for three others.
-
-    Args:
-        build: Compiles a text as it stands, without a cache.
-    """
+def prepared_text(winner: Winner, source: str) -> Prepared:
+    """Return a header's text with the launches of its own batch and, where its grid follows, of three others."""
     geometry = find_geometry(winner.template, winner.result.configuration, winner.problem)
     launches = tuple((B, geometry.at(B)) for B in ragged_rows(winner.problem.rows)) if geometry.rules else ()
     rendered = Rendered(
@@ -63,4 +59,4 @@ def task_of(winner: Winner, source: str, build: Callable[[str], bytes]) -> Task:
         magnitudes=winner.template.magnitudes_of(winner.result.configuration),
         static_memory=winner.template.static_memory,
     )
-    return Task(binary=build(source), rendered=rendered, prune=False, confirm=launches, launches=LAUNCHES)
+    return Prepared(rendered=rendered, confirm=launches)

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from tuner.bench.roofline import Yardstick
 from tuner.errors import NoWinner, UsageError
-from tuner.kernels.template import Configuration
+from tuner.kernels.configuration import Configuration
 from tuner.problems.problem import Problem, is_naive
 from tuner.results import OK, Environment, Result, StudyKey
 from tuner.storage.commands import command, storage_option

@@ -70,6 +70,11 @@ class SearchClock:
             self._at, self._kept = elapsed, self._budget.kept(results, self._suspects)
         return self._budget.left - self._kept
 
+    @property
+    def left_for_finals(self) -> float:
+        """Seconds left to the finals, of which a lost worker takes some to prepare again."""
+        return self._budget.left - self.lost
+
     def suspect(self, results: Iterable[Result]) -> bool:
         """Say whether there is time for one more suspect before the finals; it counts as tried."""
         self._suspects = max(0, self._suspects - 1)

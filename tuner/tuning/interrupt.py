@@ -27,15 +27,17 @@ class Interrupt:
 
 
 @contextmanager
-def interruptible(says: Callable[[str], None]) -> Iterator[Interrupt]:
+def interruptible(says: Callable[[str], None], interrupt: Interrupt) -> Iterator[None]:
     """Turn the first Ctrl-C into a note, so that it never lands in the middle of a write or of a lock.
 
     The second one does what it did before, as do other threads'. SIGTERM and SIGHUP are taken where a handler of
     theirs shows that they mean the same, as in the command.
+
+    Args:
+        interrupt: Where it is noted.
     """
-    interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
-        yield interrupt
+        yield
         return
     before: dict[int, Handler] = {each: handler for each in ENDING if callable(handler := signal.getsignal(each))}
 
@@ -49,7 +51,7 @@ def interruptible(says: Callable[[str], None]) -> Iterator[Interrupt]:
     for each in before:
         signal.signal(each, handle)
     try:
-        yield interrupt
+        yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -1,4 +1,4 @@
-"""What a run knows: every result of its study, those of its own, and the best of them."""
+"""What a run knows: every result of its study, those of its own, the best of them, and what they cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tuner.problems.problem import is_naive
 from tuner.results import Result
-from tuner.tuning.progress import Progress
+from tuner.tuning.progress import Costs, Progress
 
 
 class Ledger:
@@ -15,10 +15,11 @@ class Ledger:
     Attributes:
         results: All of the study.
         new: Those of this run.
+        costs: Where this run's time went so far.
     """
 
     def __init__(self, progress: Progress, known: Iterable[Result]) -> None:
-        self._progress = progress
+        self.progress, self.costs = progress, Costs()
         self.results = {result.configuration.key: result for result in known}
         self.new: dict[str, Result] = {}
         for result in self.results.values():
@@ -28,13 +29,17 @@ class Ledger:
         """Take in a result of this run; one measured again, as in the finals, replaces the first."""
         key = result.configuration.key
         if before := self.new.get(key):
-            self._progress.outcomes[before.outcome] -= 1
+            self.progress.outcomes[before.outcome] -= 1
         self.results[key] = self.new[key] = result
-        self._progress.outcomes[result.outcome] += 1
+        self.progress.outcomes[result.outcome] += 1
         self._note_best(result)
+
+    def fastest(self, count: int) -> list[Result]:
+        """Return the fastest correct results of the study, the first first."""
+        return sorted((each for each in self.results.values() if each.ok), key=lambda result: result.seconds)[:count]
 
     def _note_best(self, result: Result) -> None:
         if is_naive(result.baseline) and result.ok:
-            self._progress.naive = result.seconds
-        if result.ok and (self._progress.best is None or result.seconds < self._progress.best.seconds):
-            self._progress.best = result
+            self.progress.naive = result.seconds
+        if result.ok and (self.progress.best is None or result.seconds < self.progress.best.seconds):
+            self.progress.best = result

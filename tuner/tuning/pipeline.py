@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 
-from tuner.bench.protocol import BenchFacts, confirmations
+from tuner.bench.protocol import BenchFacts
 from tuner.devices.compiler import COMPILE_SECONDS, Compiled, Compiler
 from tuner.errors import Infeasible
 from tuner.kernels.configuration import Configuration
-from tuner.kernels.launch import Launch
-from tuner.kernels.render import Rendered, render
 from tuner.kernels.space import Space
 from tuner.storage import StudyHandle
+from tuner.tuning.evaluation import Built, Prepared, prepare
 from tuner.tuning.fingerprint import fingerprint
 from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
@@ -24,18 +23,20 @@ from tuner.tuning.proposals import ProposalQueue
 
 POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
-NOT_RENDERED = Rendered(source="", entry="", launch=Launch(grid=(0, 0, 0), block=(0, 0, 0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A claimed configuration on its way through the compiler; ``confirm`` as in :class:`.protocol.Task`."""
+    """A claimed configuration on its way through the compiler.
+
+    Attributes:
+        prepared: None where the template's Python failed for it, as the future then says.
+    """
 
     configuration: Configuration
     baseline: str
-    rendered: Rendered
-    confirm: tuple[tuple[int, Launch], ...]
     fingerprint: str
+    prepared: Prepared | None
     future: Future[Compiled]
 
 
@@ -61,7 +62,7 @@ class Pipeline:
         self.pending: deque[Candidate] = deque()
         self.claimed: dict[str, Configuration] = {}
         self.waited = 0.0
-        self.compiler = Compiler(facts.environment, options.jobs, options.compile_timeout or COMPILE_SECONDS)
+        self._compiler = Compiler(facts.environment, options.jobs, options.compile_timeout or COMPILE_SECONDS)
 
     def fill(self, most: int | None) -> None:
         """Keep the compilers busy: claim what the queue gives, up to ``most`` without a result, and submit it."""
@@ -85,23 +86,31 @@ class Pipeline:
 
     def candidate(self, configuration: Configuration, baseline: str) -> Candidate:
         """Render a configuration and submit it to the compilers; its future tells if either fails."""
-        template, problem = self._space.template(configuration.template), self._options.problem
+        template, prepared = self._space.template(configuration.template), None
         future: Future[Compiled] = Future()
         try:
-            rendered = render(template, configuration, problem, self._facts.limits.dialect)
-            confirm = confirmations(template, configuration, problem)
-            future = self.compiler.submit(rendered.source)
+            prepared = prepare(template, configuration, self._options.problem, self._facts)
+            future = self._compiler.submit(prepared.rendered.source)
         except Infeasible as error:  # the template's Python fails for this one: its outcome, as the compiler's would be
-            rendered, confirm = NOT_RENDERED, ()
             future.set_exception(error)
         return Candidate(
             configuration=configuration,
             baseline=baseline,
-            rendered=rendered,
-            confirm=confirm,
             fingerprint=fingerprint(template, configuration, self._options.spec, self._facts),
+            prepared=prepared,
             future=future,
         )
+
+    def built(self, candidate: Candidate) -> Built:
+        """Return a candidate with its binary; waits for it.
+
+        Raises:
+            Rejected: It cannot be rendered or compiled.
+            TunerError: The disk is full.
+        """
+        compiled = self._compiler.result(candidate.future)
+        assert candidate.prepared is not None  # else the future would have raised
+        return candidate.prepared.built(compiled)
 
     def ready(self, interrupt: Interrupt, most: float = math.inf) -> list[Candidate]:
         """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish.
@@ -131,11 +140,11 @@ class Pipeline:
     def give_back(self) -> None:
         """Release what was claimed and has no result, and stop compiling it: the finals want the machine."""
         if any(not candidate.future.done() for candidate in self.pending):
-            self.compiler.abandon()
+            self._compiler.abandon()
         self._handle.release(self.claimed.values())
         self.claimed.clear()
         self.pending.clear()
 
     def close(self) -> None:
         """End the compiling processes."""
-        self.compiler.close()
+        self._compiler.close()

@@ -3,134 +3,128 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 
-from tuner.bench.drift import as_of_now
-from tuner.bench.protocol import Task, Verdict
-from tuner.bench.worker import Worker
+from tuner.bench.protocol import Verdict
+from tuner.bench.telemetry import warnings
 from tuner.errors import Killed, Rejected, StorageError, TimedOut, TunerError
-from tuner.kernels.space import Space
 from tuner.problems.whole import Agreement
 from tuner.results import Evaluation, Result
-from tuner.search.candidates import Candidates
-from tuner.search.samplers.background import BackgroundSampler
-from tuner.search.samplers.base import Sampler
-from tuner.search.samplers.factory import QUICK, sampler_for_run
-from tuner.storage import COMPILE, LAUNCH, StudyHandle, Writer
-from tuner.tuning.budget import TRIAL_SECONDS, Budget, SearchClock
-from tuner.tuning.canary import Canary
+from tuner.storage import COMPILE, LAUNCH, Champion, Writer
+from tuner.tuning.budget import TRIAL_SECONDS, SearchClock
 from tuner.tuning.ceiling_check import CeilingCheck
+from tuner.tuning.context import RunContext
+from tuner.tuning.delivery import Delivery
+from tuner.tuning.evaluation import Built
 from tuner.tuning.finals import MOST_HEATS
 from tuner.tuning.interrupt import interruptible
 from tuner.tuning.ledger import Ledger
-from tuner.tuning.options import RunOptions
 from tuner.tuning.pipeline import Candidate, Pipeline
-from tuner.tuning.progress import Costs, Observer, Progress, Report, Standing, Unstored
-from tuner.tuning.proposals import ProposalQueue
-from tuner.tuning.rematch import settle, task_of, unsettled
-from tuner.tuning.reporting import report_of
-from tuner.tuning.resource_filter import ResourceFilter
+from tuner.tuning.progress import Report, Standing, Unstored
+from tuner.tuning.proposals import ProposalQueue, measured
+from tuner.tuning.rematch import Rematch, Settled
+from tuner.tuning.resource_filter import FilterStats
 from tuner.tuning.retries import Retries
 from tuner.tuning.roofline_stop import near_floor
-from tuner.tuning.source_studies import SourceStudy
 from tuner.tuning.stopping import Stopping
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a run came to its end.
+
+    Attributes:
+        reason: As in :class:`.progress.Report`.
+        agreement: What the network makes of the winner, where its factors are rounded.
+    """
+
+    reason: str
+    settled: Settled
+    agreement: Agreement | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """One run of a study; owns the compile pool and the writer while it lasts."""
+    """One run of a study, complete: see :func:`.assembly.open_run`, which makes its parts and ends them."""
 
-    def __init__(
-        self, options: RunOptions, observer: Observer, worker: Worker, space: Space, handle: StudyHandle
-    ) -> None:
-        self.options, self.observer, self.worker, self.space, self.handle = options, observer, worker, space, handle
-        self.facts, self.searched = worker.facts, options.only.of(space)
-        self.canary, self._ceiling_check = Canary(worker, observer), CeilingCheck(worker, options)
-        known, drift = as_of_now(handle.results(), self.canary.before)
-        if drift:
-            self.canary.warn(drift)
-        self.costs = Costs()
-        self.progress = Progress(
-            study=handle.name,
-            problem=options.problem,
-            environment=self.facts.environment,
-            space=len(self.searched),
-            trials=options.trials,
-            seconds=options.seconds,
-            precision=options.precision,
-            known=len(known),
-            reused=sum(result.reused for result in known),
-        )
-        self.ledger = Ledger(self.progress, known)
-        self.retries = Retries()
-        self.finals: tuple[str, ...] = ()
-        self._finished: deque[Result] = deque()
-        self._unshown: deque[Result] = deque()
+    context: RunContext
+    ledger: Ledger
+    clock: SearchClock
+    proposals: ProposalQueue
+    pipeline: Pipeline
+    writer: Writer
+    delivery: Delivery
+    finals: Rematch
+    stopping: Stopping
+    ceiling_check: CeilingCheck
+    retries: Retries
+    filter_stats: FilterStats
 
-    def begin(self, donor: SourceStudy | None) -> None:
-        """Set up where configurations come from."""
-        candidates = Candidates.of(self.searched)
-        self.stopping = Stopping(self.searched, self.options, candidates, self.handle.ended())
-        self.resource_filter = ResourceFilter(self.searched, candidates)
-        make = partial(
-            sampler_for_run, self.options.sampler, candidates, self.options.seed, donor.known if donor else None
-        )
-        ahead = not self.facts.shares_host and (donor or self.options.sampler not in QUICK)
-        self.sampler: Sampler = BackgroundSampler(make) if ahead else make()
-        self.proposals = ProposalQueue(
-            self.searched, self.sampler, self.resource_filter, self.handle, self.ledger.results.values()
-        )
-
-    def to_the_end(self, started: float) -> Report:
-        """Search, try the suspects, settle the winner, and report.
+    def to_the_end(self) -> End:
+        """Search, try the suspects, and settle the winner.
 
         Raises:
             Unstored: The store takes no more; has the report.
         """
-        self.budget = Budget(self.options.seconds, started)
-        self._clock = SearchClock(self.budget, len(self.handle.suspects()))
-        self.pipeline = Pipeline(self.options, self.space, self.facts, self.proposals, self.handle)
+        context, progress, settled = self.context, self.ledger.progress, None
         try:
-            with Writer(self.handle) as self.writer, interruptible(self.observer.says) as self.interrupt:
-                self.worker.interrupt, self.progress.begun = self.interrupt, self.budget.elapsed
+            with self.writer, interruptible(context.observer.says, context.interrupt):
+                progress.begun = context.budget.elapsed
                 reason = self._search_and_suspects()
-                self.progress.searched = self.budget.elapsed
-                best = settle(self, 0 if self._is_settled(reason) else MOST_HEATS, use_all=reason == "time")
-                agreement = self._agreement(best)
-                reason = "interrupted" if self.interrupt else reason
+                progress.searched = context.budget.elapsed
+                heats = 0 if is_settled(reason, context.handle.champion()) else MOST_HEATS
+                settled = self.finals.settle(heats, use_all=reason == "time")
+                agreement = self._agreement(settled.best)
+                reason = "interrupted" if context.interrupt else reason
                 self._remember(reason)
-                self.handle.note()
+                context.handle.note()
         except BaseException as error:
             with suppress(TunerError):  # what is claimed is free again, where the store still answers
                 self.pipeline.give_back()
             if isinstance(error, StorageError):
-                raise Unstored(error, report_of(self, "storage", unsettled(self), None, started)) from error
+                end = End(reason="storage", settled=settled or self.finals.unsettled())
+                raise Unstored(error, self.report(end)) from error
             raise
-        finally:
-            self.pipeline.close()
-            self.sampler.close()
-        return report_of(self, reason, best, agreement, started)
+        return End(reason=reason, settled=settled, agreement=agreement)
 
-    def _is_settled(self, reason: str) -> bool:
-        """Say whether no finals are to be held: there is no time for them, or they were held where the search ended."""
-        return reason == "interrupted" or (reason == "over" and self.handle.champion() is not None)
+    def report(self, end: End) -> Report:
+        """Return what the run found, what that cost, and what to know of it."""
+        context, ledger, facts = self.context, self.ledger, self.context.worker.facts
+        ledger.costs.compile_wait, ledger.costs.total = self.pipeline.waited, context.budget.elapsed
+        best = end.settled.best
+        return Report(
+            progress=ledger.progress,
+            reason=end.reason,
+            best=best,
+            baselines=measured(context.space, ledger.results.values()),
+            failed=tuple(each for each in (ledger.new if best else ledger.results).values() if not each.ok),
+            costs=ledger.costs,
+            health=(*context.canary.lines, *warnings(ledger.new.values())),
+            tolerance=facts.tolerance,
+            unit=facts.unit,
+            agreement=end.agreement,
+            finals=end.settled.lines,
+            filter_stats=self.filter_stats,
+            stopped=self.stopping.lines(ledger.results),
+            over=self.stopping.stop is not None and end.reason != "interrupted",
+        )
 
     def _remember(self, reason: str) -> None:
         """Let the same command know that this search is over."""
         if reason != "interrupted" and (ended := self.stopping.as_ended(self.ledger.results)):
-            self.handle.set_ended(ended)
+            self.context.handle.set_ended(ended)
 
     def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
         """Let the network judge a winner whose factors are rounded."""
-        if self.options.precision == "fp32" or not best or not best[0].winner:
+        context = self.context
+        if context.options.precision == "fp32" or not best or not best[0].winner:
             return None
-        if self.interrupt or self.budget.left < 0:
+        if context.interrupt or context.budget.left < 0:
             return None
-        task, started = task_of(self, best[0].result), time.monotonic()
-        agreement = self.worker.agreement(task) if task else None
-        self.costs.finals += time.monotonic() - started
+        task, started = self.finals.task_of(best[0].result), time.monotonic()
+        agreement = context.worker.agreement(task) if task else None
+        self.ledger.costs.finals += time.monotonic() - started
         return agreement
 
     def _search_and_suspects(self) -> str:
@@ -138,53 +132,50 @@ class Run:
         self._give_back()
         self._try_suspects()
         self._give_back()
-        return "interrupted" if self.interrupt else reason
+        return "interrupted" if self.context.interrupt else reason
 
     def _give_back(self) -> None:
         """Store and show what is finished, and release what was claimed and is not."""
-        self._hand_over()
-        self.writer.flush()
-        self._show()
+        self.delivery.flush()
         self.pipeline.give_back()
 
     def _search(self) -> str:
+        context, pipeline = self.context, self.pipeline
         while not (reason := self._budget_spent()):
-            if self.facts.shares_host or len(self.pipeline.pending) < self.options.jobs:
-                self._hand_over()
+            if context.shares_host or len(pipeline.pending) < context.options.jobs:
+                self.delivery.hand_over()
                 self._fill()
-            if not self.pipeline.pending:
+            if not pipeline.pending:
                 return "exhausted" if self.proposals.exhausted else "trials"
-            for candidate in self.pipeline.ready(self.interrupt, self._searching_for()):
+            for candidate in pipeline.ready(context.interrupt, self._seconds_left()):
                 if self._budget_spent() not in ("", "trials"):
                     break
                 self._finish(candidate)
         return reason
 
     def _budget_spent(self) -> str:
-        self.progress.elapsed = self.budget.elapsed
-        if self.interrupt:
+        """Return why the search ends now; nothing while it does not."""
+        options, progress = self.context.options, self.ledger.progress
+        progress.elapsed = self.context.budget.elapsed
+        if self.context.interrupt:
             return "interrupted"
-        if self._searching_for() <= 0:
+        if self._seconds_left() <= 0:
             return "time"
-        if self.options.trials is not None and self.progress.done >= self.options.trials:
+        if options.trials is not None and progress.done >= options.trials:
             return "trials"
-        self._ceiling_check.look(self.progress)
-        if near_floor(self.options, self.progress):
+        self.ceiling_check.look(progress)
+        if near_floor(options, progress):
             return "floor"
-        return self.stopping.ask(self.progress, self.ledger.results)
+        return self.stopping.ask(progress, self.ledger.results)
 
-    @property
-    def time_for_finals(self) -> float:
-        """Seconds left to the finals, of which a lost worker takes some to prepare again."""
-        return self.budget.left - self._clock.lost
-
-    def _searching_for(self) -> float:
+    def _seconds_left(self) -> float:
         """Return how many seconds are left to the search."""
-        return self._clock.left(self.ledger.results.values())
+        return self.clock.left(self.ledger.results.values())
 
     def _fill(self) -> None:
         """Keep the compilers busy, with no more than the trials that are left."""
-        self.pipeline.fill(None if self.options.trials is None else self.options.trials - self.progress.done)
+        trials = self.context.options.trials
+        self.pipeline.fill(None if trials is None else trials - self.ledger.progress.done)
 
     def _finish(self, candidate: Candidate) -> None:
         """Evaluate one compiled configuration; its result is handed over while a device apart has the next one."""
@@ -202,89 +193,70 @@ class Run:
             baseline=candidate.baseline,
             started=begun,
         )
-        self.ledger.add(result)
-        self.progress.done += 1
-        self.progress.elapsed = self.budget.elapsed
-        self._finished.append(result)
-        if self.facts.shares_host:
-            self._hand_over()
+        self.delivery.add(result)
+        self.ledger.progress.elapsed = self.context.budget.elapsed
+        if self.context.shares_host:
+            self.delivery.hand_over()
 
     def _put_off(self, candidate: Candidate, verdict: Verdict) -> None:
         """Send a configuration behind those that wait; should this process die meanwhile, it is no suspect."""
-        self.observer.says(self.retries.line(candidate.configuration, verdict))
-        self.handle.mark(candidate.configuration, COMPILE)
+        self.context.observer.says(self.retries.line(candidate.configuration, verdict))
+        self.context.handle.mark(candidate.configuration, COMPILE)
         self.pipeline.send([(candidate.configuration, candidate.baseline)])
-
-    def _hand_over(self) -> None:
-        """Let the store, the pipeline, the sampler and the observer have what is finished."""
-        while self._finished:
-            result = self._finished.popleft()
-            self._unshown.append(result)
-            self._spread(result)
-        self._show(still_waiting=self.writer.pending)
-
-    def _show(self, still_waiting: int = 0) -> None:
-        """Show the results that are in the store: what a user has seen is never lost."""
-        self.progress.compiling = sum(not candidate.future.done() for candidate in self.pipeline.pending)
-        while len(self._unshown) > still_waiting:
-            self.observer.trial(self._unshown.popleft(), self.progress)
 
     def _verdict(self, candidate: Candidate) -> Verdict | None:
         """Return what became of a configuration; None if the budget ended meanwhile."""
         try:
-            compiled = self.pipeline.compiler.result(candidate.future)
+            built = self.pipeline.built(candidate)
         except Rejected as error:
             return Verdict(evaluation=Evaluation.rejected(error), killed=isinstance(error, Killed))
-        self.handle.mark(candidate.configuration, LAUNCH)
-        restarts, started = self.worker.restarts, time.monotonic()
-        task = self.task(candidate, compiled.binary)
-        most = max(0.0, self._searching_for()) + TRIAL_SECONDS
-        future = self.worker.start(task, most)
-        if not self.facts.shares_host:
-            self._hand_over()  # store, propose and render while the device is busy
-            self._fill()
-        verdict = self.worker.finish(future)
-        spent = time.monotonic() - started
-        self.costs.add(verdict, spent)
-        if verdict.outcome == TimedOut.outcome and most < self.worker.limit_of(task) and spent >= most:
-            self._clock.lost = self.costs.prepare
+        self.context.handle.mark(candidate.configuration, LAUNCH)
+        restarts = self.context.worker.restarts
+        verdict = self._evaluated(candidate, built)
+        if verdict is None:
             return None
-        evaluation = compiled.completed(verdict.evaluation)
-        if self.worker.restarts != restarts:
-            evaluation = replace(evaluation, text=f"{evaluation.text}\n{self.canary.check()}")
+        evaluation = built.compiled.completed(verdict.evaluation)
+        if self.context.worker.restarts != restarts:
+            evaluation = replace(evaluation, text=f"{evaluation.text}\n{self.context.canary.check()}")
         return replace(verdict, evaluation=evaluation)
 
-    def task(self, candidate: Candidate, binary: bytes) -> Task:
-        """Return the worker's task for one compiled configuration."""
-        best = self.progress.best
-        return Task(
-            binary=binary,
-            rendered=candidate.rendered,
-            incumbent=best.seconds if best else None,
-            prune=not candidate.baseline,
-            confirm=candidate.confirm,
-        )
-
-    def take_in(self, result: Result) -> None:
-        """Count a result and hand it over."""
-        self.ledger.add(result)
-        self._spread(result)
-
-    def _spread(self, result: Result) -> None:
-        self.writer.put(result)
-        self.pipeline.arrived(result.configuration)
-        self.proposals.learn(result)
+    def _evaluated(self, candidate: Candidate, built: Built) -> Verdict | None:
+        """Have the worker evaluate a configuration while the next ones are prepared; None if the budget ended."""
+        worker, best = self.context.worker, self.ledger.progress.best
+        started = time.monotonic()
+        task = built.task(incumbent=best.seconds if best else None, prune=not candidate.baseline)
+        most = max(0.0, self._seconds_left()) + TRIAL_SECONDS
+        future = worker.start(task, most)
+        if not self.context.shares_host:
+            self.delivery.hand_over()  # store, propose and render while the device is busy
+            self._fill()
+        verdict = worker.finish(future)
+        spent = time.monotonic() - started
+        self.ledger.costs.add(verdict, spent)
+        if verdict.outcome == TimedOut.outcome and most < worker.limit_of(task) and spent >= most:
+            self.clock.lost = self.ledger.costs.prepare
+            return None
+        return verdict
 
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""
-        for configuration in () if self.interrupt else self.handle.suspects():
-            if not self._clock.suspect(self.ledger.results.values()):
+        context, results = self.context, self.ledger.results
+        for configuration in () if context.interrupt else context.handle.suspects():
+            if not self.clock.suspect(results.values()):
                 return
-            if self.searched.find(configuration) is None or not self.handle.claim([configuration], suspects_ok=True):
+            granted = context.searched.find(configuration) is not None and context.handle.claim(
+                [configuration], suspects_ok=True
+            )
+            if not granted:
                 continue
-            self.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
-            self.pipeline.send([(configuration, self.ledger.results[configuration.key].baseline)])
-            while ready := self.pipeline.ready(self.interrupt, self._searching_for()):
+            context.observer.says(f"trying a suspect of an interrupted run alone: {configuration}")
+            self.pipeline.send([(configuration, results[configuration.key].baseline)])
+            while ready := self.pipeline.ready(context.interrupt, self._seconds_left()):
                 for candidate in ready:
                     self._finish(candidate)
-            self.progress.known -= configuration.key in self.ledger.new  # it counts once: as one of this run's
+            self.ledger.progress.known -= configuration.key in self.ledger.new  # it counts once: as one of this run's
+
+
+def is_settled(reason: str, champion: Champion | None) -> bool:
+    """Say whether no finals are to be held: there is no time for them, or they were held where the search ended."""
+    return reason == "interrupted" or (reason == "over" and champion is not None)

@@ -9,11 +9,15 @@ from tuner.bench.protocol import BenchFacts
 from tuner.bench.worker import Worker
 from tuner.kernels.space import Space, enumerate_space
 from tuner.storage import Announcement, Store, StudyHandle, foresee
+from tuner.tuning.assembly import open_run
+from tuner.tuning.budget import Budget
+from tuner.tuning.canary import Canary
+from tuner.tuning.context import RunContext
 from tuner.tuning.fingerprint import study_key
+from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Observer, Report, tell_doing
 from tuner.tuning.reuse import carry_over
-from tuner.tuning.run import Run
 from tuner.tuning.source_studies import find_donor
 from tuner.tuning.template_checks import check_not_too_many, check_some_left, left_out_by_heuristics, suited, try_python
 
@@ -63,11 +67,21 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
                 news.append(str(donor))
             for line in news:
                 observer.says(line)
-            run = Run(options, observer, worker, space, handle)
+            context = RunContext(
+                options=options,
+                observer=observer,
+                worker=worker,
+                space=space,
+                searched=searched,
+                handle=handle,
+                budget=Budget(options.seconds, started),
+                interrupt=Interrupt(),
+                canary=Canary(worker, observer),
+            )
             tell("the sampler")
-            run.begin(donor)
-            run.costs.prepare = time.monotonic() - started
-            return run.to_the_end(started)
+            with open_run(context, donor) as run:
+                end = run.to_the_end()
+            return run.report(end)
 
 
 def open_study(store: Store, space: Space, options: RunOptions, facts: BenchFacts) -> tuple[StudyHandle, list[str]]:

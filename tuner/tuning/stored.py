@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tuner.errors import TunerError
+from tuner.kernels.configuration import Configuration
 from tuner.kernels.loading import builtin_names
 from tuner.results import Result, StudyKey
-from tuner.storage import Store, StudyHandle, StudyView, view_of
+from tuner.storage import Champion, Store, StudyHandle, StudyView, view_of
 from tuner.tuning.finals import FINALISTS
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Costs, Progress, Report, Standing
 
 
-def standings(view: StudyView, results: Iterable[Result], tied: frozenset[str] = frozenset()) -> tuple[Standing, ...]:
-    """Return a study's winner, if there is one, and the fastest others; those whose keys are ``tied`` marked."""
-    champion = view.winner
+def standings(
+    champion: Champion | None,
+    results: Iterable[Result],
+    number_of: Callable[[Configuration], int | None],
+    tied: frozenset[str] = frozenset(),
+) -> tuple[Standing, ...]:
+    """Return a study's winner, if there is one, and the fastest others; those whose keys are ``tied`` marked.
+
+    Args:
+        number_of: Returns the number of a configuration's trial.
+    """
     best = champion.result.configuration.key if champion else ""
     others = [each for each in results if each.ok and each.configuration.key != best]
     others = sorted(others, key=lambda result: result.seconds)[: FINALISTS - bool(champion)]
-    numbered = [(each, view.number_of(each.configuration)) for each in others]
+    numbered = [(each, number_of(each.configuration)) for each in others]
     rest = tuple(Standing(result=each, number=number, tied=each.configuration.key in tied) for each, number in numbered)
     if champion is None:
         return rest
@@ -42,7 +51,7 @@ def _report(view: StudyView) -> Report:
     return Report(
         progress=_progress(view),
         reason="interrupted",
-        best=standings(view, results),
+        best=standings(view.winner, results, view.number_of),
         baselines=(),
         failed=tuple(each for each in results if not each.ok),
         costs=Costs(),
