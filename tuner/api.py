@@ -102,7 +102,7 @@ def tune(  # noqa: PLR0913  (what `tune run` takes)
 def _watched(options: RunOptions, observer: Observer | None) -> Report:
     if observer is not None:
         return run_study(options, observer)
-    from tuner.cli.live import watching
+    from tuner.cli.support.live import watching
 
     with watching() as watcher:
         return run_study(options, watcher)

@@ -21,8 +21,8 @@ from tuner.bench.bench import PARTS, THREADS, Bench
 from tuner.bench.ceilings import Ceilings, with_ceilings
 from tuner.bench.roofline import exact_enough, least_roof, operands_of, products_of, roof
 from tuner.cli import _run
-from tuner.cli.live import PlainObserver
-from tuner.cli.report import roof_line
+from tuner.cli.support.live import PlainObserver
+from tuner.cli.support.rows import roof_line
 from tuner.devices import open_device
 from tuner.devices.nvcc import OPTIONS, WARN_SPILLS
 from tuner.errors import UsageError

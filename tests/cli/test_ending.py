@@ -9,7 +9,7 @@ import pytest
 from command import tune
 from toy_store import toy_failure
 
-from tuner.cli.failures import MOST, kinds_of, print_failures
+from tuner.cli.support.failures import MOST, kinds_of, print_failures
 from tuner.devices.diagnostics import excerpt
 from tuner.errors import StoreFull
 from tuner.results import Result

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tuner.cli import _run, cli
-from tuner.cli.failing import DEBUG
+from tuner.cli.support.failing import DEBUG
 from tuner.errors import DeviceError, Unforeseen
 from tuner.tuning.interrupt import Interrupt, interruptible
 

@@ -20,7 +20,7 @@ import pytest
 from toy_progress import RESULT, progress
 
 from tuner.cli import _run
-from tuner.cli.live import (
+from tuner.cli.support.live import (
     LiveObserver,
     NotebookObserver,
     PlainObserver,
@@ -30,7 +30,7 @@ from tuner.cli.live import (
     observer,
     share_done,
 )
-from tuner.cli.text import coloured, width
+from tuner.cli.support.text import coloured, width
 from tuner.kernels.loading import builtin_templates
 from tuner.problems.conv.layers import find_layer
 from tuner.processes import stages
@@ -220,7 +220,7 @@ def test_verify_says_how_long_it_will_take(capsys, monkeypatch):
 
     whole = load_test_split()
     few = dataclasses.replace(whole, images=whole.images[:20], labels=whole.labels[:20])
-    monkeypatch.setattr("tuner.cli.verify.load_test_split", lambda _: few)
+    monkeypatch.setattr("tuner.problems.conv.dataset.load_test_split", lambda _: few)
     assert _run(["verify", "sp18"]) == 0
     _, err = capsys.readouterr()
     first, second = err.splitlines()

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from tuner.cli import _fail, _run, cli
-from tuner.cli.folding import echo, echo_command, fitting, folded, width
-from tuner.cli.listing import SPARE
-from tuner.cli.text import table
+from tuner.cli.list import SPARE
+from tuner.cli.support.folding import echo, echo_command, fitting, folded, width
+from tuner.cli.support.text import table
 
 COMMANDS = sorted(cli.commands)
 

@@ -13,7 +13,7 @@ from pocl_harness import CPU_LIMITS
 from toy_store import ENVIRONMENT, TEMPLATES, TOY, sql, toy_key
 
 from tuner.cli import main
-from tuner.cli.run import run
+from tuner.cli.run import command
 from tuner.errors import UsageError
 from tuner.kernels.space import enumerate_space
 from tuner.kernels.template import Heuristic
@@ -84,4 +84,4 @@ def test_show_says_whether_a_study_had_them(key: StudyKey, tmp_path: Path, capsy
 
 
 def test_command_line_has_the_switch() -> None:
-    assert any("--no-heuristics" in parameter.opts for parameter in run.params)
+    assert any("--no-heuristics" in parameter.opts for parameter in command.params)

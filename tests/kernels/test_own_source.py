@@ -10,7 +10,7 @@ from own_template import LAYER, RULE, SOURCE, own, run, written
 from pocl_harness import CPU_LIMITS
 from toy_store import TOY, changed, toy_ok
 
-from tuner.cli.text import spread
+from tuner.cli.support.text import spread
 from tuner.devices.diagnostics import readable
 from tuner.devices.opencl import compile_source
 from tuner.errors import CompileError, UsageError

@@ -10,7 +10,7 @@ import pytest
 from command import SMALL, tune
 from toy_store import ENVIRONMENT, OTHER, TEMPLATES, changed, timed, toy_configuration, toy_key, toy_ok
 
-from tuner.cli.explain import explanation_markdown
+from tuner.cli.support.explanation import explanation_markdown
 from tuner.errors import UsageError
 from tuner.report.explain import HEIGHT, WIDTH, explain, scatter
 from tuner.results import Measurement, Result

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from toy_store import ENVIRONMENT, TEMPLATES, toy_failure, toy_key, toy_ok
 
-from tuner.cli.dashboard_server import serve
+from tuner.cli.support.dashboard_server import serve
 from tuner.errors import UsageError
 from tuner.storage import Store
 
@@ -69,7 +69,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def start(path: Path) -> subprocess.Popen[str]:
-    code = "import sys; from tuner.cli.dashboard_server import serve; serve(sys.argv[1])"
+    code = "import sys; from tuner.cli.support.dashboard_server import serve; serve(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", code, str(path)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)

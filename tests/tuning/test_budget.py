@@ -14,7 +14,7 @@ from toy_store import changed, toy_failure, toy_ok
 
 from tuner.bench.protocol import Heat
 from tuner.bench.rounds import interleave
-from tuner.cli.ending import ending
+from tuner.cli.support.ending import ending
 from tuner.devices.compiler import Compiler
 from tuner.results import Costs, Result
 from tuner.storage import Store

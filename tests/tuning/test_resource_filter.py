@@ -11,8 +11,8 @@ from pocl_harness import CPU_LIMITS
 from templates import CUDA_LIMITS
 from toy_store import changed, timed
 
-from tuner.cli.report import filter_lines
-from tuner.cli.report_json import filter_json
+from tuner.cli.support.report import filter_lines
+from tuner.cli.support.report_json import filter_json
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.space import Space, enumerate_space
 from tuner.kernels.template import Configuration, Constraint, KernelTemplate, Launch, Parameter

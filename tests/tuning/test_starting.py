@@ -12,7 +12,7 @@ from command import tune
 from toy_progress import RESULT, progress
 from toy_store import ENVIRONMENT, TEMPLATES, toy_key, toy_ok
 
-from tuner.cli.live import Headed, headline
+from tuner.cli.support.live import Headed, headline
 from tuner.errors import TunerError
 from tuner.processes import stages
 from tuner.processes.pool import Processes

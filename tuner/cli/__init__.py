@@ -1,4 +1,7 @@
-"""The command line: parse, call, print. Everything heavy is imported inside the command that needs it."""
+"""The command line: parse, call, print. Each file here is the command of that name; what they share is in support.
+
+Everything heavy is imported inside the function that needs it, so that help and completion come at once.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,41 @@ from contextlib import suppress
 
 import click
 
-from tuner.cli import catalogue, compare, completion, inspect, managing, results, run, spaces
-from tuner.cli.failing import NO_FOLDER, cannot_be_written, debugged, is_folder_gone, line_of, output_is_gone, silence
-from tuner.cli.folding import folded, is_terminal, width
-from tuner.cli.pipes import outlet
-from tuner.cli.signals import INTERRUPTED, like_ctrl_c
-from tuner.cli.text import coloured
+from tuner.cli import (
+    best,
+    cache,
+    compare,
+    completion,
+    dashboard,
+    delete,
+    doctor,
+    export,
+    help,
+    layers,
+    merge,
+    record,
+    rename,
+    replay,
+    run,
+    show,
+    simulate,
+    templates,
+    verify,
+)
+from tuner.cli import list as listing
+from tuner.cli.support.failing import (
+    NO_FOLDER,
+    cannot_be_written,
+    debugged,
+    is_folder_gone,
+    line_of,
+    output_is_gone,
+    silence,
+)
+from tuner.cli.support.folding import folded, is_terminal, width
+from tuner.cli.support.pipes import outlet
+from tuner.cli.support.signals import INTERRUPTED, like_ctrl_c
+from tuner.cli.support.text import coloured
 from tuner.errors import TunerError, UsageError
 from tuner.passwords import hidden
 
@@ -23,7 +55,7 @@ class _Commands(click.Group):
     """The commands in the order in which they are needed; a name that is none is answered with one that is near."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        return list(self.commands)
+        return [*self.commands]  # `list` is a command here
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -32,7 +64,7 @@ class _Commands(click.Group):
         if name not in self.commands and not name.startswith("-"):
             from tuner.suggestions import alternatives
 
-            raise UsageError(f"command '{args[0]}' is unknown; {alternatives(name, list(self.commands))}")
+            raise UsageError(f"command '{args[0]}' is unknown; {alternatives(name, [*self.commands])}")
         return super().resolve_command(context, [name, *args[1:]])
 
 
@@ -56,32 +88,15 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@click.command("help", short_help="This help, or that of a command.")
-@click.argument("command", required=False)
-@click.pass_context
-def help_command(context: click.Context, command: str | None) -> None:
-    """Print this help, or a command's."""
-    root = context.find_root()
-    if command is None:
-        click.echo(root.get_help())
-        return
-    name, found, _ = cli.resolve_command(root, [command])
-    if found is not None:
-        click.echo(found.get_help(click.Context(found, info_name=name, parent=root)))
-
-
-for _command in (
-    *run.COMMANDS,
-    *results.COMMANDS,
-    *managing.COMMANDS,
-    *compare.COMMANDS,
-    *spaces.COMMANDS,
-    *catalogue.COMMANDS,
-    *inspect.COMMANDS,
-    help_command,
-    *completion.COMMANDS,
+for _each in (
+    *(run, listing, show, best, export, dashboard, replay),
+    *(rename, delete, merge, compare),
+    *(simulate, record),
+    *(layers, templates),
+    *(doctor, verify, cache),
+    *(help, completion),
 ):
-    cli.add_command(_command)
+    cli.add_command(_each.command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

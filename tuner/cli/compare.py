@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import naming, options
-from tuner.cli.folding import echo, width
-from tuner.errors import StorageError
+from tuner.cli.support import naming, options
+from tuner.cli.support.folding import echo
+from tuner.cli.support.text import print_json
 
 if TYPE_CHECKING:
-    from tuner.compare import CompareOptions, Comparison, Row
-    from tuner.report.charts import Bar
-
-EXPLAINED = (
-    "error: the largest of all elements, over the output's range; within: of its precision's tolerance. {theirs} "
-    "inputs already lie on the device in its layout and precision; ours are FP32, {layout}, the output too."
-)
+    from tuner.compare import CompareOptions
 
 
-@click.command(short_help="The winner against cuDNN, the baselines and the roofline.")
+@click.command("compare", short_help="The winner against cuDNN, the baselines and the roofline.")
 @naming.study()
 @options.device
 @click.option("--batch", type=int, metavar="B", help="Images a launch; as in tune run, or the study's.")
@@ -32,7 +26,7 @@ EXPLAINED = (
 @options.storage
 @options.data
 @options.as_json
-def compare(**given: Any) -> None:
+def command(**given: Any) -> None:
     """Compare a problem's best configuration with cuDNN, the naive and the 2017 final kernel, and the roofline.
 
     STUDY is a study as `tune show` names it, or a problem: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3. Another kind
@@ -41,9 +35,8 @@ def compare(**given: Any) -> None:
     All in one run, interleaved, each launch from a cold cache, every output checked. cuDNN runs through PyTorch where
     it is installed, on inputs that already lie on the device in its format and precision.
     """
-    from tuner.cli.compare_json import comparison_json
-    from tuner.cli.text import print_json
-    from tuner.compare import compare as run_comparison
+    from tuner.cli.support.comparison import comparison_json, print_comparison, write_plot
+    from tuner.compare import compare
 
     plot = given["plot"]
     if plot is not None:
@@ -51,13 +44,13 @@ def compare(**given: Any) -> None:
 
         check_picture(plot)
     asked = _asked(given)
-    done = run_comparison(asked, lambda line: echo(line, err=True))
+    done = compare(asked, lambda line: echo(line, err=True))
     if given["as_json"]:
         print_json(comparison_json(done))
     else:
-        _print(done)
+        print_comparison(done)
     if plot is not None:
-        _write_plot(plot, done)
+        write_plot(plot, done)
 
 
 def _asked(given: dict[str, Any]) -> CompareOptions:
@@ -124,79 +117,3 @@ def _rest(given: dict[str, Any]) -> dict[str, Any]:
         "templates": options.chosen_templates(given["templates"]),
         **{name: given[name] for name in ("storage", "compiled", "data")},
     }
-
-
-def _print(done: Comparison) -> None:
-    from tuner.cli.text import echo_wrapped, table
-    from tuner.report.charts import bar_lines
-
-    machine = done.environment
-    echo(f"{done.problem.name}: {done.problem.describe()}")
-    echo_wrapped(f"{machine.model}, driver {machine.driver}; {done.pytorch or 'without PyTorch'}")
-    echo()
-    columns = ("contender", "ms", "+-", "vs ours", "error", "within")
-    table("one run, interleaved, cold cache", columns, [_cells(row) for row in done.rows], left=("contender",))
-    echo()
-    call = done.problem.LIBRARY
-    if call:
-        theirs = f"{call.library}'s" if machine.kind == "cuda" else "PyTorch's"
-        echo_wrapped(EXPLAINED.format(theirs=theirs, layout=call.layouts[0]))
-    for row in done.rows:
-        if row.failure:
-            echo_wrapped(f"{row.name}: {row.failure}")
-    for note in done.notes:
-        echo_wrapped(note)
-    echo()
-    for line in bar_lines(_bars(done), width()):
-        echo(line)
-    echo(f"\n{done.study}, trial {done.trial}:")
-    echo_wrapped(str(done.ours.configuration))
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    from tuner.cli.text import milliseconds
-
-    timed, error = row.measurement, row.relative_error
-    within = {None: "-", True: "yes", False: "no"}[row.holds]
-    return (
-        row.name,
-        milliseconds(timed.median) if timed else "failed",
-        f"{timed.spread:.1%}" if timed else "",
-        f"{row.ratio.median:.2f}x" if row.ratio else "",
-        "-" if error is None else f"{error:.1e}",
-        within,
-    )
-
-
-def _bars(done: Comparison) -> list[Bar]:
-    from tuner.cli.text import milliseconds
-    from tuner.report.charts import Bar
-
-    bars = [
-        Bar(label=f"roofline ({each.wall})", value=each.seconds, text=f"{milliseconds(each.seconds)} ms", kind="floor")
-        for each in dict.fromkeys((done.roof, done.own_roof))
-        if each
-    ]
-    for row in done.rows:
-        if row.measurement:
-            text = f"{milliseconds(row.measurement.median)} ms"
-            kind = "ours" if row is done.ours else "other"
-            measured = row.measurement
-            bars.append(Bar(label=row.name, value=measured.median, text=text, kind=kind, interval=measured.interval))
-    return bars
-
-
-def _write_plot(path: Path, done: Comparison) -> None:
-    from tuner.report.charts import bar_figure
-    from tuner.report.pictures import write_picture
-
-    title = f"{done.problem.name}, {done.problem.ROWS}={done.problem.rows:,}: milliseconds, median and 95% interval"
-    subtitle = f"{done.environment.model}, {done.pytorch or 'without PyTorch'}"
-    try:
-        write_picture(path, bar_figure(title, subtitle, _bars(done)))
-    except OSError as error:
-        raise StorageError(f"--plot {path}: {error.strerror}; the figures above are all there is") from None
-    echo(f"wrote {path}", err=True)
-
-
-COMMANDS = (compare,)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tuner.bench.drift import change_since
-from tuner.bench.telemetry import describe
-from tuner.bench.worker import Worker
-from tuner.cli import naming
-from tuner.cli.folding import echo
-from tuner.cli.report import resources_line
-from tuner.cli.text import echo_wrapped, milliseconds
+import click
+
+from tuner.cli.support import naming, options
+from tuner.cli.support.folding import echo
+from tuner.cli.support.rows import resources_line
+from tuner.cli.support.text import echo_wrapped, milliseconds
 from tuner.errors import Rejected, UsageError
 from tuner.files import refuse_unwritable, write_whole
-from tuner.tuning.evaluation import build, evaluate, prepare
-from tuner.tuning.fingerprint import fingerprint
-from tuner.tuning.stored_result import spec_of, template_of
 
 if TYPE_CHECKING:
     from tuner.bench.protocol import BenchSpec
+    from tuner.bench.worker import Worker
     from tuner.kernels.render import Rendered
     from tuner.kernels.template import KernelTemplate
     from tuner.results import Environment, Evaluation
@@ -28,47 +24,57 @@ if TYPE_CHECKING:
     from tuner.tuning.evaluation import Built, Prepared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayRequest:
-    """Which trial to run again, and what else to do with it."""
+@click.command("replay", short_help="Run one trial again, verbosely.")
+@naming.study_and_trial
+@click.option("--keep-source", type=click.Path(path_type=Path), metavar="FILE", help="Write the rendered source here.")
+@click.option("--profile", is_flag=True, help="Also run it once under ncu and print hardware counters.")
+@options.templates
+@options.storage
+def command(study: str, trial: int, keep_source: Path | None, profile: bool, **rest: Any) -> None:
+    """Run one configuration of a study again, verbosely; nothing is stored."""
+    from tuner.bench.worker import Worker
+    from tuner.tuning.stored_result import spec_of, template_of
 
-    study: str
-    trial: int
-    keep_source: Path | None = None
-    profile: bool = False
-
-
-def replay_trial(asked: ReplayRequest, storage: str, templates: tuple[KernelTemplate, ...]) -> None:
-    """Compile, check, time and confirm a trial again, saying each step; its counters too if they are asked for.
-
-    Raises:
-        UsageError: No such study, trial or template; or no profiler for ``--profile``.
-        CompileError: The compiler refuses it again; its log has been printed.
-        TunerError: The profiler failed.
-    """
-    view = naming.read(storage, asked.study)
-    result, spec = view.trial(asked.trial), spec_of(view)
-    if asked.keep_source is not None:
-        refuse_unwritable(asked.keep_source, "source")
-    if asked.profile:
+    templates = options.chosen_templates(rest["templates"])
+    view = naming.read(rest["storage"], study)
+    result, spec = view.trial(trial), spec_of(view)
+    if keep_source is not None:
+        refuse_unwritable(keep_source, "source")
+    if profile:
         _check_profiler(view)
     template = template_of(result, templates, view)
-    echo_wrapped(f"trial {asked.trial}: {result.configuration}")
+    echo_wrapped(f"trial {trial}: {result.configuration}")
     echo(f"then: {result.outcome}" + (f", {milliseconds(result.seconds)} ms" if result.ok else ""))
     with Worker(spec) as worker:
-        prepared = prepare(template, result.configuration, spec.problem, worker.facts)
-        rendered = prepared.rendered
-        _keep(rendered, asked.keep_source)
-        if fingerprint(template, result.configuration, worker.spec, worker.facts) != result.fingerprint:
-            echo_wrapped(_change(template, view.measured_in[asked.trial], worker.facts.environment))
-        launch = rendered.launch
-        echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
-        evaluation = evaluate(worker, _build(worker, prepared))
-        _print(evaluation)
-        if evaluation.measurement and (change := change_since(result, list(view.results.values()), worker.health())):
-            echo_wrapped(change)
-    if asked.profile:
+        rendered = _replay(worker, view, trial, template, keep_source)
+    if profile:
         _print_profile(spec, rendered)
+
+
+def _replay(
+    worker: Worker, view: StudyView, trial: int, template: KernelTemplate, keep_source: Path | None
+) -> Rendered:
+    """Compile, check, time and confirm a trial again, saying each step; return its source.
+
+    Raises:
+        CompileError: The compiler refuses it again; its log has been printed.
+    """
+    from tuner.bench.drift import change_since
+    from tuner.tuning.evaluation import evaluate, prepare
+    from tuner.tuning.fingerprint import fingerprint
+
+    result = view.trial(trial)
+    prepared = prepare(template, result.configuration, worker.spec.problem, worker.facts)
+    launch = prepared.rendered.launch
+    _keep(prepared.rendered, keep_source)
+    if fingerprint(template, result.configuration, worker.spec, worker.facts) != result.fingerprint:
+        echo_wrapped(_change(template, view.measured_in[trial], worker.facts.environment))
+    echo_wrapped(f"grid {launch.grid}, block {launch.block}, dynamic shared {launch.shared_bytes} bytes")
+    evaluation = evaluate(worker, _build(worker, prepared))
+    _print(evaluation)
+    if evaluation.measurement and (change := change_since(result, list(view.results.values()), worker.health())):
+        echo_wrapped(change)
+    return prepared.rendered
 
 
 def _change(template: KernelTemplate, then: Environment, now: Environment) -> str:
@@ -108,6 +114,8 @@ def _keep(rendered: Rendered, path: Path | None) -> None:
 
 
 def _build(worker: Worker, prepared: Prepared) -> Built:
+    from tuner.tuning.evaluation import build
+
     try:
         built = build(worker, prepared)
     except Rejected as error:
@@ -120,6 +128,8 @@ def _build(worker: Worker, prepared: Prepared) -> Built:
 
 
 def _print(evaluation: Evaluation) -> None:
+    from tuner.bench.telemetry import describe
+
     message, _, log = evaluation.text.partition("\n")
     echo_wrapped(f"now: {evaluation.outcome}" + (f": {message}" if message else ""))
     if log:

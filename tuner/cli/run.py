@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import naming, options
-from tuner.cli.folding import echo
+from tuner.cli.support import naming, options
+from tuner.cli.support.folding import echo
+from tuner.cli.support.text import echo_wrapped, print_json
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-@click.command(short_help="Tune a problem.")
+@click.command("run", short_help="Tune a problem.")
 @naming.problem
 @options.device
 @click.option("--batch", type=int, metavar="B", help="Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.")
@@ -54,7 +55,7 @@ INTERRUPTED = 130
 @options.explain
 @options.quiet
 @options.as_json
-def run(**given: Any) -> int:
+def command(**given: Any) -> int:
     """Tune a problem: search, check, time, and name the fastest correct configuration.
 
     PROBLEM is conv2, fa18/conv2 or any that `tune layers` lists, sizes: C=8,H=32,W=48,M=32,K=3, or a study to continue.
@@ -64,12 +65,11 @@ def run(**given: Any) -> int:
     twice. Ctrl-C stops early and keeps everything.
     """
     started = time.monotonic()  # before the imports, which take a second or more
-    from tuner.cli.ending import ending_before_any
-    from tuner.cli.explain import explain_study, explanation_part, print_explanation
-    from tuner.cli.live import Headed, Silent, observer
-    from tuner.cli.report import print_ending, print_report
-    from tuner.cli.report_json import nothing_json, report_json
-    from tuner.cli.text import echo_wrapped, print_json
+    from tuner.cli.support.ending import ending_before_any
+    from tuner.cli.support.explanation import explain_study, explanation_part, print_explanation
+    from tuner.cli.support.live import Headed, Silent, observer
+    from tuner.cli.support.report import print_ending, print_report
+    from tuner.cli.support.report_json import nothing_json, report_json
     from tuner.tuning import interrupted_early
 
     asked = _run_options(given)
@@ -204,6 +204,3 @@ def _first_line(asked: RunOptions, device: str) -> str:
     if why not in ("", NO_GPU):
         return f"{why}\n{name} on {asked.device}: {problem.describe()}"
     return f"{name} on {asked.device}{f' ({why})' if why else ''}: {problem.describe()}"
-
-
-COMMANDS = (run,)

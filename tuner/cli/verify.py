@@ -6,26 +6,47 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tuner.bench.worker import Worker
-from tuner.cli import naming
-from tuner.cli.folding import echo
-from tuner.cli.text import echo_wrapped, plural, print_json, table
+import click
+
+from tuner.cli.support import naming, options
+from tuner.cli.support.folding import echo
+from tuner.cli.support.text import echo_wrapped, plural, print_json, table
 from tuner.errors import TunerError, UsageError
-from tuner.problems.conv.architectures import ARCHITECTURES
-from tuner.problems.conv.dataset import Dataset, load_test_split
-from tuner.problems.conv.networks import COUNTS, Network, accuracy, classify, load_network
-from tuner.tuning.evaluation import build, prepare
-from tuner.tuning.stored_result import spec_of, template_of
 
 if TYPE_CHECKING:
     from tuner.kernels.template import KernelTemplate
+    from tuner.problems.conv.dataset import Dataset
+    from tuner.problems.conv.networks import Network
 
 SAMPLE = 100  # images by which the time of all is told
 
 
-def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...], as_json: bool) -> None:
+@click.command("verify", short_help="The networks' accuracy, or a winner's class agreement.")
+@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network (repeatable).")
+@naming.study(required=False, metavar="[STUDY]")
+@options.data
+@options.templates
+@options.storage
+@options.as_json
+def command(names: tuple[str, ...], study: str | None, data: Path | None, as_json: bool, **rest: Any) -> None:
+    """Print each network's accuracy on the first 10, 100, 1,000 and 10,000 test images.
+
+    With a STUDY: how many images get the class that the FP32 network gives them when the winner computes its layer. A
+    network's name, such as sp18, means that network only.
+    """
+    from tuner.problems.conv.architectures import ARCHITECTURES
+
+    if study and study.lower() in ARCHITECTURES:
+        _verify_networks((study.lower(), *names), data, as_json)
+    elif study:
+        _verify_study(study, rest["storage"], options.chosen_templates(rest["templates"]), as_json)
+    else:
+        _verify_networks(names, data, as_json)
+
+
+def _verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...], as_json: bool) -> None:
     """Classify the batch's images with a study's winner as its layer's kernel, and print the class agreement.
 
     Raises:
@@ -33,6 +54,10 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
         NoWinner: The study has none.
         TunerError: The winner fails.
     """
+    from tuner.bench.worker import Worker
+    from tuner.tuning.evaluation import build, prepare
+    from tuner.tuning.stored_result import spec_of, template_of
+
     view = naming.read(storage, study)
     champion, spec = view.verified(), spec_of(view)
     best = champion.result
@@ -54,21 +79,12 @@ def verify_study(study: str, storage: str, templates: tuple[KernelTemplate, ...]
         echo_wrapped(str(agreement))
 
 
-def _expected(networks: Sequence[Network], dataset: Dataset) -> float:
-    """Return about how many seconds classifying the whole data set takes, by a few images of the first network."""
-
-    def flop(network: Network) -> int:
-        return sum(stage.layer.with_batch(1).flop for stage in network.architecture.stages)
-
-    images = dataset.images[:SAMPLE]
-    started = time.monotonic()
-    classify(networks[0], images)
-    each = (time.monotonic() - started) / (len(images) * flop(networks[0]))
-    return each * len(dataset) * sum(map(flop, networks))
-
-
-def verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+def _verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
     """Classify the test split with every network and print the accuracies."""
+    from tuner.problems.conv.architectures import ARCHITECTURES
+    from tuner.problems.conv.dataset import load_test_split
+    from tuner.problems.conv.networks import COUNTS, accuracy, load_network
+
     networks = [load_network(name) for name in names or ARCHITECTURES]
     dataset = load_test_split(data)
     rows, started = [], time.monotonic()
@@ -108,3 +124,17 @@ def verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) ->
         ],
         left=("network",),
     )
+
+
+def _expected(networks: Sequence[Network], dataset: Dataset) -> float:
+    """Return about how many seconds classifying the whole data set takes, by a few images of the first network."""
+    from tuner.problems.conv.networks import classify
+
+    def flop(network: Network) -> int:
+        return sum(stage.layer.with_batch(1).flop for stage in network.architecture.stages)
+
+    images = dataset.images[:SAMPLE]
+    started = time.monotonic()
+    classify(networks[0], images)
+    each = (time.monotonic() - started) / (len(images) * flop(networks[0]))
+    return each * len(dataset) * sum(map(flop, networks))

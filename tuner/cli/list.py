@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import options
-from tuner.cli.folding import echo
+from tuner.cli.support import options
+from tuner.cli.support.folding import echo
+from tuner.cli.support.text import gigaflops, milliseconds, percent, print_json, spread, table, times
 
 if TYPE_CHECKING:
     from tuner.storage import StudySummary, StudyView
-
 
 SPARE = ("created", "+-", "template", "trials", "device")  # columns that a narrow terminal does without
 
@@ -21,11 +21,10 @@ SPARE = ("created", "+-", "template", "trials", "device")  # columns that a narr
 @click.option("--markdown", is_flag=True, help="Print a table of winners for a README.")
 @options.storage
 @options.as_json
-def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
+def command(markdown: bool, storage: str, as_json: bool) -> None:
     """List the studies of a store, the last used first."""
-    from tuner.cli.text import print_json, table
     from tuner.storage import Store, view_of
-    from tuner.storage.commands import command
+    from tuner.storage.commands import command as command_line
 
     with Store.open(storage, create=False) as store:
         studies = store.studies()
@@ -36,7 +35,7 @@ def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
         print_json([_summary_json(study) for study in studies])
         return
     if not studies:
-        echo(f"no studies in {store} yet; {command('run', 'conv2', where=storage)} makes one")
+        echo(f"no studies in {store} yet; {command_line('run', 'conv2', where=storage)} makes one")
         return
     columns = ("study", "created", "device", "trials", "winner", "ms", "+-", "template")
     table(
@@ -49,8 +48,6 @@ def list_studies(markdown: bool, storage: str, as_json: bool) -> None:
 
 
 def _row(study: StudySummary) -> tuple[str, ...]:
-    from tuner.cli.text import milliseconds
-
     created = datetime.fromtimestamp(study.created).strftime("%Y-%m-%d %H:%M")
     return (
         study.name,
@@ -66,8 +63,6 @@ def _row(study: StudySummary) -> tuple[str, ...]:
 
 def _markdown(studies: list[StudyView]) -> list[str]:
     """Return a table of verified winners, in the order of the problems' names."""
-    from tuner.cli.text import gigaflops, milliseconds, percent, spread, times
-
     lines = [
         "| layer | device | B | naive ms | best ms | +- | vs naive | GFLOP/s | roofline | template | trials |",
         "|---|---|---|---|---|---|---|---|---|---|---|",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from tuner.cli.folding import echo
-from tuner.cli.text import gigaflops, milliseconds, percent, times
+from tuner.cli.support.folding import echo
+from tuner.cli.support.text import gigaflops, milliseconds, percent, times
 from tuner.processes import stages
 from tuner.results import Result
 from tuner.tuning.progress import Observer, Progress, tell_doing

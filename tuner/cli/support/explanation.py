@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.cli.folding import echo, width
-from tuner.cli.text import table, times
+from tuner.cli.support.folding import echo, width
+from tuner.cli.support.text import table, times
 from tuner.errors import UsageError
 from tuner.report.explain import Explanation, Influence, explain, scatter
 from tuner.storage import Store, StudyView, view_of

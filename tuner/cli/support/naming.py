@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli.completion import problems_and_studies
-from tuner.cli.folding import echo
+from tuner.cli.support.completing import problems_and_studies
+from tuner.cli.support.folding import echo
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.cli.text import plural
+from tuner.cli.support.text import plural
 from tuner.tuning import Progress, Report
 
 WHY = {

@@ -15,7 +15,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from tuner.cli.folding import echo
+from tuner.cli.support.folding import echo
 from tuner.errors import UsageError
 from tuner.storage import DEFAULT_URL, Store
 

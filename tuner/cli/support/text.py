@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from tuner.cli.folding import echo_wrapped, fitting, folded, width
+from tuner.cli.support.folding import echo_wrapped, fitting, folded, width
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.bench.roofline import Yardstick
-from tuner.cli.ending import NOTHING_CONFIRMED, counted, ending
-from tuner.cli.failures import print_failures
-from tuner.cli.folding import echo, echo_command
-from tuner.cli.text import echo_wrapped, gigaflops, milliseconds, percent, plural, rate, spread, table, times
+from tuner.cli.support.ending import NOTHING_CONFIRMED, counted, ending
+from tuner.cli.support.failures import print_failures
+from tuner.cli.support.folding import echo, echo_command
+from tuner.cli.support.rows import COLUMNS, legend, mark, roof_line, speed
+from tuner.cli.support.text import echo_wrapped, plural, table
 from tuner.errors import TunerError
 from tuner.export.export import header_name
-from tuner.results import Resources, Result
+from tuner.results import Result
 from tuner.storage import Store
 from tuner.storage.commands import command
 from tuner.tuning import Costs, Report, RunOptions, Standing
 from tuner.tuning.finals import NOISY, noise_of
 from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLS, FilterStats
 
-UNSETTLED = "*: winner; ?: measured as fast, but was not in the finals"
 NOT_SETTLED = "no verified winner yet; run the same command again to continue"
-COLUMNS = ("trial", "ms", "+-", "GFLOP/s", "roofline", "vs naive", "template")
 
 
 def print_report(report: Report, asked: RunOptions) -> None:
@@ -88,59 +87,10 @@ def error_line(error: float, tolerance: float | None, unit: float | None) -> str
     )
 
 
-def resources_line(used: Resources) -> str:
-    """Return what a kernel uses of its device, in one line; what is not known there is left out."""
-    parts = (
-        (used.registers, f"registers {used.registers}"),
-        (used.shared_bytes, f"shared {used.shared_bytes or 0:,} bytes"),
-        (used.local_bytes, f"local {used.local_bytes or 0:,} bytes"),
-        (used.spill_bytes, f"spilled {used.spill_bytes or 0:,} bytes"),
-        (used.occupancy, f"occupancy {percent(used.occupancy)}"),
-    )
-    return ", ".join(text for value, text in parts if value is not None)
-
-
-def roof_line(yardstick: Yardstick, result: Result) -> str:
-    """Return a result's share of its roofline bound and what limits it; nothing while the ceilings are not known."""
-    bound, machine = yardstick.roof_of(result), yardstick.environment
-    if bound is None:
-        return ""
-    peaks = [f"memory {rate(machine.peak_bytes, 'B/s')}", f"FMA {rate(machine.peak_flops, 'FLOP/s')}"]
-    if machine.peak_tf32 and machine.peak_fp16:
-        peaks.append(f"tensor cores {rate(machine.peak_tf32, '')}/{rate(machine.peak_fp16, 'FLOP/s')} TF32/FP16")
-    return (
-        f"{percent(yardstick.share_of_roof(result))} of its roofline bound, {milliseconds(bound.seconds)} ms, limited "
-        f"by {bound.wall} ({', '.join(peaks)})"
-    )
-
-
 def _row(standing: Standing, winner: Result | None, yardstick: Yardstick) -> tuple[str, ...]:
     result, number = standing.result, standing.number
     sign = mark(result, winner, is_winner=standing.winner, tied=standing.tied)
     return (f"{sign}{'-' if number is None else number}", *speed(result, yardstick), result.configuration.template)
-
-
-def mark(result: Result, winner: Result | None, *, is_winner: bool, tied: bool = False) -> str:
-    """Return what stands before a trial's number: * the winner, = a tie with it, ? one that only reads as fast."""
-    if is_winner:
-        return "*"
-    return "=" if tied else "?" if winner and result.seconds <= winner.seconds else ""
-
-
-def legend(trials: Sequence[str]) -> str:
-    """Explain a table's marks where one of them needs it."""
-    return UNSETTLED if any(trial.startswith("?") for trial in trials) else ""
-
-
-def speed(result: Result, yardstick: Yardstick) -> tuple[str, ...]:
-    """Return a result's cells in a table: ms, +-, GFLOP/s, share of the roofline, times as fast as naive."""
-    return (
-        milliseconds(result.seconds),
-        spread(result),
-        gigaflops(yardstick.problem.flop, result.seconds),
-        percent(yardstick.share_of_roof(result)),
-        times(yardstick.times_naive(result)),
-    )
 
 
 def _print_baselines(baselines: Sequence[Result], yardstick: Yardstick) -> None:

@@ -1,4 +1,4 @@
-"""Commands for recorded spaces: simulate, record."""
+"""``tune simulate``: recorded spaces searched again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tuner.cli import naming, options
-from tuner.cli.folding import echo, width
+from tuner.cli.support import options
+from tuner.cli.support.folding import echo, width
+from tuner.cli.support.text import print_json
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.recordings.scores import Curve, Summary
 
 
-@click.command(short_help="Search recorded spaces again, and count evaluations.")
+@click.command("simulate", short_help="Search recorded spaces again, and count evaluations.")
 @click.argument("spaces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPACE...")
 @click.option("--sampler", default=None, metavar="NAME", help="surrogate, tpe, random, grid or anneal.")
 @click.option("--trials", default=200, show_default=True, metavar="N", help="Evaluations of each search at most.")
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--compile-times", is_flag=True, help="Also print the seconds of compiling to within 1%.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curves as .svg or .png.")
 @options.as_json
-def simulate(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile_times: bool, **given: Any) -> None:
+def command(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile_times: bool, **given: Any) -> None:
     """Replay recorded spaces, and count the evaluations a sampler needs.
 
     A SPACE is a .csv or .csv.gz that `tune record` wrote, a Kernel Tuner cache file, or a T4 results file.
@@ -72,8 +73,6 @@ def _write_plot(path: Path, title: str, curves: Mapping[str, Sequence[Curve]]) -
 def _print_summary(summary: Summary) -> None:
     import dataclasses
 
-    from tuner.cli.text import print_json
-
     means = {"to_5": summary.to_5, "to_1": summary.to_1, "ratios": summary.ratios}
     print_json({**dataclasses.asdict(summary), "geometric_mean": means})
 
@@ -85,28 +84,3 @@ def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:
         echo(
             f"\n{score.space}: best so far over optimum, median of the seeds\n{curve_text(runs, min(60, width() - 20))}"
         )
-
-
-@click.command(short_help="A study as a recorded space.")
-@naming.study()
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="A .csv or .csv.gz; else stdout.")
-@options.only
-@options.storage
-def record(study: str, output: Path | None, only: tuple[str, ...], storage: str) -> None:
-    """Write a study's trials as a recorded space, for `tune simulate` to replay."""
-    from tuner.kernels.subspace import Restriction
-    from tuner.recordings.write import check_recording, record_study
-    from tuner.storage import Store
-
-    if output is not None:
-        check_recording(output)
-    with Store.open(storage, create=False) as store:
-        handle = naming.found(store, study)
-        count, text = record_study(handle, Restriction.parse(only, handle.choices), output)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        echo(f"wrote {count:,} configurations to {output}")
-
-
-COMMANDS = (simulate, record)

@@ -1,19 +1,50 @@
-"""``tune doctor --ceilings``: what the device can do at most, measured once and kept."""
+"""``tune doctor``: what this machine has and lacks; what its device can do at most."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tuner.cli.folding import echo
+import click
+
+from tuner.cli.support import options
+from tuner.cli.support.folding import echo
+from tuner.cli.support.text import echo_wrapped, print_json, rate
+from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from tuner.bench.protocol import BenchSpec
     from tuner.results import Environment
 
 SAMPLE = "conv1"  # any problem opens the bench
+FOUND = 25  # the column where doctor says what it found
 
 
-def show_ceilings(device: str, again: bool, as_json: bool) -> None:
+@click.command("doctor", short_help="Devices and tools found, what is missing, and the remedy.")
+@click.option("--ceilings", is_flag=True, help="Measure the device's memory and arithmetic peaks once; then show them.")
+@click.option("--again", is_flag=True, help="With --ceilings: measure them again.")
+@options.device
+@options.as_json
+def command(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
+    """Report devices, toolkit, driver and versions, what is missing, and the command that fixes it."""
+    from tuner.doctor import examine
+
+    if again and not ceilings:
+        raise UsageError("doctor --again: nothing else is kept; write tune doctor --ceilings --again")
+    if ceilings:
+        _show_ceilings(device, again, as_json)
+        return
+
+    findings = examine()
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+        return
+    for finding in findings:
+        echo_wrapped(f"{'ok  ' if finding.ok else 'miss'}  {finding.subject:<18} {finding.found}", FOUND)
+        if finding.remedy:
+            echo_wrapped(" " * FOUND + finding.remedy, FOUND)
+
+
+def _show_ceilings(device: str, again: bool, as_json: bool) -> None:
     """Print the device's ceilings, from the cache or measured now.
 
     Raises:
@@ -22,7 +53,6 @@ def show_ceilings(device: str, again: bool, as_json: bool) -> None:
     """
     from tuner.bench.protocol import BenchSpec
     from tuner.bench.worker import Worker
-    from tuner.cli.text import print_json, rate
     from tuner.devices import check_name, resolve
     from tuner.problems.lookup import find_problem
 

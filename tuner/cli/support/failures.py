@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from tuner.cli.folding import echo
-from tuner.cli.text import coloured, echo_wrapped, plural
+from tuner.cli.support.folding import echo
+from tuner.cli.support.text import coloured, echo_wrapped, plural
 from tuner.devices.diagnostics import excerpt
 from tuner.results import Result
 
