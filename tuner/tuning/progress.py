@@ -88,6 +88,10 @@ class Progress:
         """The problem's bound by the precision's own peak, or None while the device's ceilings are not known."""
         return self.yardstick.roof
 
+    def roof_of(self, result: Result) -> Roof | None:
+        """Return the bound of what this configuration multiplies."""
+        return self.yardstick.roof_of(result)
+
     def share_of_floor(self, result: Result) -> float | None:
         """Return its bound over its time: 1.0 is as fast as the device allows with these operands."""
         return self.yardstick.share_of_roof(result)
