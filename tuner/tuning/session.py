@@ -7,7 +7,9 @@ from functools import partial
 
 from tuner.bench.protocol import BenchFacts
 from tuner.bench.worker import Worker
+from tuner.kernels.limits import DeviceLimits
 from tuner.kernels.space import Space, enumerate_space
+from tuner.kernels.template import KernelTemplate
 from tuner.storage import Announcement, Store, StudyHandle, foresee
 from tuner.tuning.assembly import open_run
 from tuner.tuning.budget import Budget
@@ -39,20 +41,13 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
     started = time.monotonic() if started is None else started
     foresee(options.storage)
     templates = suited(options)
-    if not options.heuristics:
-        templates = tuple(each.without_heuristics() for each in templates)
     tell = partial(tell_doing, observer)
     with (
         Announcement(options.storage, options.problem, options.precision) as announced,
         Worker(options.spec, options.trial_timeout, tell) as worker,
     ):
         tell("valid configurations of each template")
-        space = enumerate_space(templates, options.problem, worker.facts.limits)
-        lacking = check_some_left(space, options)
-        searched = options.only.of(space)
-        check_not_too_many(searched, options)
-        lacking += left_out_by_heuristics(space)
-        lacking += [line for part in searched.parts if part.template.home for line in try_python(part)]
+        space, searched, lacking = valid_spaces(options, templates, worker.facts.limits)
         with Store.open(options.storage) as store:
             tell("the store, and results to begin with")
             donor = find_donor(
@@ -60,12 +55,7 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
             )
             handle, news = open_study(store, space, options, worker.facts)
             announced.join(handle)
-            if options.only:
-                news.append(f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations")
-            news += lacking
-            if donor:
-                news.append(str(donor))
-            for line in news:
+            for line in (*news, *lacking, *([str(donor)] if donor else [])):
                 observer.says(line)
             context = RunContext(
                 options=options,
@@ -82,6 +72,28 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
             with open_run(context, donor) as run:
                 end = run.to_the_end()
             return run.report(end)
+
+
+def valid_spaces(
+    options: RunOptions, templates: tuple[KernelTemplate, ...], limits: DeviceLimits
+) -> tuple[Space, Space, list[str]]:
+    """Return the study's space, the part that this run searches, and lines on what is left out of them.
+
+    Raises:
+        UsageError: Nothing is left, or more than can be searched; or a template's Python fails.
+    """
+    given = templates if options.heuristics else tuple(each.without_heuristics() for each in templates)
+    space = enumerate_space(given, options.problem, limits)
+    lacking = check_some_left(space, options)
+    searched = options.only.of(space)
+    check_not_too_many(searched, options)
+    whole = f"only {options.only}: {len(searched):,} of {len(space):,} valid configurations"
+    lacking = [*([whole] if options.only else []), *lacking, *left_out_by_heuristics(space)]
+    return (
+        space,
+        searched,
+        lacking + [line for part in searched.parts if part.template.home for line in try_python(part)],
+    )
 
 
 def open_study(store: Store, space: Space, options: RunOptions, facts: BenchFacts) -> tuple[StudyHandle, list[str]]:
