@@ -19,10 +19,10 @@ from tuner.bench import worker_process
 from tuner.bench.protocol import BenchFacts, BenchSpec, Heat, Task, Verdict
 from tuner.devices.compiler import MOST_KILLED
 from tuner.devices.linker import linkers_killer
-from tuner.errors import Crashed, DeviceError, Killed, OutOfResources, TimedOut, TunerError, Unforeseen
+from tuner.errors import Crashed, DeviceError, Killed, OutOfResources, Rejected, TimedOut, TunerError, Unforeseen
 from tuner.processes import stages
 from tuner.processes.pool import DIED, Processes, killer, stillborn
-from tuner.results import OK, Evaluation, Telemetry
+from tuner.results import Evaluation, Telemetry
 
 if TYPE_CHECKING:
     from tuner.problems.whole import Agreement
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PREPARE_SECONDS = 180.0
 POLL_SECONDS = 0.2  # between looks at Ctrl-C while finals are measured
+ONE_ROUND = Heat(fewest=1, most=1)
 MARGIN_SECONDS = 20.0  # for loading, comparing and sampling around the launches, which have their own limit
 
 
@@ -205,9 +206,24 @@ class Worker:
         return []
 
     def _alone(self, tasks: Sequence[Task], unless: object) -> list[tuple[float, ...] | Verdict]:
-        """Run each by itself, to find who took the worker down; nothing for those that are sound."""
-        verdicts = [self.evaluate(task) for task in tasks if not unless]
-        return [() if verdict.outcome == OK else replace(verdict, lost=False) for verdict in verdicts]
+        """Hold finals of each by itself, to find who took the worker down; nothing for those that are sound."""
+        return [self._by_itself(task, unless) for task in tasks if not unless]
+
+    def _by_itself(self, task: Task, unless: object) -> tuple[float, ...] | Verdict:
+        limit = MARGIN_SECONDS + self._trial_limit(task)
+        try:
+            (end,) = self.ask(worker_process.finals, [task], ONE_ROUND, limit=limit, unless=unless)
+        except Killed:
+            return ()
+        except Rejected as error:
+            return Verdict(evaluation=Evaluation.rejected(error))
+        except TunerError:  # the bench itself
+            return ()
+        if not isinstance(end, Verdict):
+            return ()
+        if end.lost:
+            self.replace()
+        return replace(end, lost=False)
 
     def agreement(self, task: Task) -> Agreement | None:
         """Judge a configuration by what its problem is a part of; None if it fails or there is no such whole."""
