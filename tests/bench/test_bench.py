@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tuner.bench.bench import Bench
-from tuner.bench.guards import GUARD_BYTES
+from tuner.bench.guards import ALIKE, LIKELY, MIXED
 from tuner.bench.input_sets import RandomInputs, own_inputs
 from tuner.bench.protocol import BenchSpec
 from tuner.devices import open_device
@@ -94,7 +94,9 @@ def test_ragged_batch_that_writes_one_image_too_many_is_seen(bench, inputs, righ
 
 
 def test_word_written_before_y_is_seen(bench, inputs, right):
-    bench.device.upload(bench.device.view(bench.output.whole, GUARD_BYTES - 4096, 4096), np.zeros(1024, np.float32))
+    bench.device.upload(
+        bench.device.view(bench.output.whole, 4 * bench.output.begin - 4096, 4096), np.zeros(1024, np.float32)
+    )
     with pytest.raises(WrongResult, match=r"1024 word.s. before y overwritten, the nearest 1 before it"):
         inputs.verify()
 
@@ -123,6 +125,8 @@ def test_turned_inputs_have_turned_outputs(bench, inputs, batch):
 
 def test_poison_is_wrong_everywhere_and_of_every_kind(bench, inputs, right):
     inputs.place()
+    while inputs.fill.kind != MIXED:
+        inputs.poison()
     words, bits = (bench.device.download(bench.y, kind, LAYER.y_size) for kind in (np.float32, np.uint32))
     missing = np.isnan(words)
     quiet = bits[missing] & 0x00400000 != 0
@@ -135,7 +139,25 @@ def test_poison_is_wrong_everywhere_and_of_every_kind(bench, inputs, right):
     assert (words < -1e28).mean() > 0.1
     near = np.abs(words - right) < 40 * inputs.tolerance
     assert 0.02 < near.mean() < 0.2
-    assert ((words == -right) & (right != 0)).mean() > 0.01
+    assert ((words == -right) & (right != 0)).mean() > 0.005
+    assert ((words == 0) & (right != 0)).mean() > 0.005
+
+
+def test_output_is_wrong_everywhere_when_it_looks_like_a_result_or_was_cleared(bench, inputs, right):
+    inputs.place()
+    for kind in (LIKELY, ALIKE):
+        while inputs.fill.kind != kind:
+            inputs.poison()
+        words = bench.device.download(bench.y, np.float32, LAYER.y_size)
+        assert not (np.abs(words - right) <= inputs.tolerance).any()
+        if kind == LIKELY:
+            assert (np.abs(words - right) < 40 * inputs.tolerance).mean() > 0.4
+        else:
+            alike = np.uint32(inputs.fill.word).view(np.float32)
+            far = ~(np.abs(right - alike) <= 3 * inputs.tolerance)
+            assert (words.view(np.uint32)[far] == inputs.fill.word).all()
+        with pytest.raises(WrongResult, match=f"{LAYER.y_size:,} of {LAYER.y_size:,} elements are wrong"):
+            inputs.verify()
 
 
 def test_poison_differs_from_launch_to_launch(bench, inputs):
@@ -151,7 +173,7 @@ def test_changed_input_is_seen(bench, inputs, right, which, word):
     inputs.place()
     guarded = bench.guarded[which]
     words = bench.device.download(guarded.whole, np.uint32, guarded.words)
-    at = guarded.begin + word if word >= 0 else guarded.words - guarded.begin - 1
+    at = guarded.begin + (word if word >= 0 else LAYER.tensor(which).size - 1)
     words[at] ^= 1
     bench.device.upload(guarded.whole, words)
     bench.device.upload(bench.y, right)

@@ -10,7 +10,7 @@ import pytest
 from pocl_harness import CPU_LIMITS, NARROW_LIMITS
 
 from tuner.bench.bench import FLUSH_SHARE, Bench
-from tuner.devices import opencl
+from tuner.devices import cpu, opencl
 from tuner.errors import UsageError
 from tuner.kernels.loading import builtin_templates
 from tuner.kernels.render import prelude, render, short_header
@@ -80,7 +80,7 @@ def test_warnings_of_a_kernel_stay_off_the_terminal(capfd):
 
 @pytest.mark.parametrize(("told", "takes"), [("", None), ("16777216", 1 << 24)])
 def test_cache_is_the_devices_own_or_as_told_and_a_machine_apart(monkeypatch, told, takes):
-    monkeypatch.setenv(opencl.CACHE, told)
+    monkeypatch.setenv(cpu.CACHE, told)
     device = opencl.OpenCLDevice("cpu")
     assert device.cache_bytes == (opencl.find("cpu").global_mem_cache_size if takes is None else takes)
     assert ("16777216 bytes of cache" in device.environment.model) == (takes is not None)
@@ -90,7 +90,7 @@ def test_cache_is_the_devices_own_or_as_told_and_a_machine_apart(monkeypatch, to
 
 
 def test_cache_that_is_no_number_is_one_line(monkeypatch):
-    monkeypatch.setenv(opencl.CACHE, "8M")
+    monkeypatch.setenv(cpu.CACHE, "8M")
     with pytest.raises(
         UsageError, match=r"TUNER_CPU_CACHE='8M' is not a number of bytes; write TUNER_CPU_CACHE=8388608"
     ):

@@ -14,23 +14,31 @@ from typing import Any
 
 import numpy as np
 
-from tuner.bench.guards import GUARD_BYTES, INPUT_GUARD_BYTES, Deck, Guarded, drawn_key, poison_arguments, shuffled
+from tuner.bench.guards import (
+    GUARD_BYTES,
+    INPUT_GUARD_BYTES,
+    PAGE_BYTES,
+    Deck,
+    Guarded,
+    drawn_key,
+    poison_arguments,
+    shuffled,
+)
 from tuner.bench.protocol import Protocol
+from tuner.bench.room import check_fits
 from tuner.bench.turns import elements_turn
 from tuner.devices import Array, Buffer, Device, Kernel, compile_source
 from tuner.devices.cache import CompileCache
-from tuner.errors import DeviceError, UsageError
+from tuner.errors import DeviceError
 from tuner.kernels.launch import Launch
 from tuner.kernels.render import block_defines, prelude
 from tuner.problems.accuracy import compare
 from tuner.problems.problem import FLOAT_BYTES, HERE, Problem, Tensor
 
-PAGE_BYTES = 4096
 MOST_PAGES = 64  # of a gap between two buffers
 THREADS = 256
 MAX_BLOCKS = 4096
 BLOCKS_PER_CORE = 8  # on a CPU: few work-items with long runs of elements
-MAX_ELEMENTS = 2**32 - 1
 PARTS = "bench.cu", "ceilings.cu"  # of the text of the bench's own kernels, in order
 CHUNK = 4096  # elements of a plane that a block takes at once; as in bench.cu
 SCOUR_BYTES = 64 << 10  # of a work-group's memory, where kernels run on the host
@@ -58,7 +66,7 @@ class Bench:
     """
 
     def __init__(self, device: Device, problem: Problem) -> None:
-        _check_fits(problem, device.memory_bytes)
+        check_fits(problem, device.memory_bytes)
         self.device, self.problem = device, problem
         self._binary = _compile_bench(device, problem)
         self._kernels: dict[str, Kernel] = {}
@@ -189,9 +197,14 @@ class Bench:
             words = *poison_arguments(guarded, begin, end, key), np.uint32(slot)
             self.run("check_poison", end - begin, guarded.whole, *words, self._report)
 
-    def scour(self) -> None:
-        """Leave NaN or a huge number in the shared memory and the registers that the next kernel gets."""
+    def scour(self, shared_bytes: int = 0) -> None:
+        """Leave NaN or a huge number in the shared memory and the registers that the next kernel gets.
+
+        Args:
+            shared_bytes: Of a block of that kernel.
+        """
         kernel, launch, words = self._scour
+        words = max(words, min(shared_bytes, self.device.limits.shared_bytes) // 4)
         bits = self._leftovers.draw() | secrets.randbelow(1 << 20)
         self.device.launch(kernel, launch, (self._report, np.uint32(words), np.uint32(bits)))
 
@@ -207,30 +220,6 @@ class Bench:
         """Push what is in the last-level cache out, where writing y before a launch has not done so."""
         if self._flush is not None and not protocol.warm_l2:
             self.run("fill_words", self._flush_words, self._flush, np.uint64(self._flush_words), np.uint32(0))
-
-
-def _check_fits(problem: Problem, memory_bytes: int) -> None:
-    """Refuse a problem that the bench cannot hold, before anything is allocated.
-
-    A host that promises more memory than it has would kill this process later, without a word.
-
-    Raises:
-        UsageError: Names what is needed and what there is.
-    """
-    output = problem.output
-    remedy = f"lower {problem.ROWS_OPTION}" if problem.rows > 1 else "give smaller sizes"
-    if output.size > MAX_ELEMENTS:
-        raise UsageError(
-            f"{problem.noun} {problem.name}: {output.name} has {output.size:,} elements, limit {MAX_ELEMENTS:,}; "
-            f"{remedy}"
-        )
-    needed = problem.least_bytes + output.nbytes
-    if needed > memory_bytes:
-        names = ", ".join(tensor.name for tensor in problem.tensors)
-        raise UsageError(
-            f"{problem.noun} {problem.name}: {names} and the reference's {output.name} take {needed / 1e9:,.1f} GB, "
-            f"the device has {memory_bytes / 1e9:,.1f}; {remedy}"
-        )
 
 
 def confirm_reference(bench: Bench, stock: Mapping[str, Buffer], expected: Buffer, tolerance: float) -> None:
@@ -275,7 +264,7 @@ def _compile_bench(device: Device, problem: Problem) -> bytes:
         (
             prelude(device.limits.dialect),
             block_defines(Launch(grid=(1, 1, 1), block=(THREADS, 1, 1))),
-            f"#define SCOUR_WORDS {scour_bytes(device) // 4}",
+            f"#define SCOUR_WORDS {device.limits.shared_bytes // 4}",
             f"#define SCOUR_REGISTERS {SCOUR_REGISTERS}",
             "#define OWN_RUNS" if device.shares_host else "",
             "#define ELEMENTS_TURN" if elements_turn(problem) else "",

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from tuner.devices import Device
 from tuner.problems.problem import Tensor
 
+PAGE_BYTES = 4096
 GUARD_BYTES = 2 << 20
 INPUT_GUARD_BYTES = 64 << 10
+ANY_KIND, NANS, HUGE_NUMBERS, NUMBERS = range(4)  # of words in a guard zone; as in bench.cu
+MIXED, LIKELY, ALIKE = range(3)  # of what y holds before a launch; as in bench.cu
+CLEARED, ONES, PLAIN = 0, 0xFFFFFFFF, 0x3F400000  # of what memory may be full of: zeros, NaN, 0.75
 
 
 class Deck:
@@ -26,28 +31,53 @@ class Deck:
         return self._left.pop()
 
 
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What the output holds before a launch: by ``kind`` poison, or in each place ``word``; and its zones' kind."""
+
+    kind: int
+    word: int
+    around: int
+
+    @property
+    def arguments(self) -> tuple[np.generic, ...]:
+        return np.uint32(self.kind), np.uint32(self.word)
+
+
+class Fills:
+    """Fills in random order, among them what kernels find elsewhere: results of before, cleared memory."""
+
+    def __init__(self) -> None:
+        self._kinds, self._around = Deck(MIXED, MIXED, LIKELY, ALIKE), Deck(ANY_KIND, ANY_KIND, NUMBERS)
+        self._words = Deck(CLEARED, CLEARED, ONES, PLAIN)
+
+    def draw(self) -> Fill:
+        kind = self._kinds.draw()
+        return Fill(kind, self._words.draw() if kind == ALIKE else 0, self._around.draw())
+
+
 class Guarded:
-    """A buffer between two guard zones.
+    """A buffer between two guard zones, whole pages together. Beyond them, where a device can tell, there is no memory.
 
     Args:
         nbytes: Of the buffer itself.
-        guard: Bytes of each zone, a multiple of a page.
+        guard: Bytes of each zone at least, a multiple of a page.
 
     Attributes:
-        forced: Of the poison behind the buffer: 0 for all its kinds (NaN alone where ``spared``), 1 for huge numbers.
+        begin, words: Of the buffer, where it begins in the whole; of the whole.
+        kind: Of the words in its zones.
     """
 
     def __init__(self, device: Device, nbytes: int, guard: int) -> None:
-        self.spared = 1 if guard == INPUT_GUARD_BYTES else 0  # what is read before an input is NaN
-        self.forced = 0
-        self.begin, self.words = guard // 4, (2 * guard + nbytes) // 4
-        self.whole = device.allocate(4 * self.words)
-        self.inner = device.view(self.whole, guard, nbytes)
+        offset = guard + device.alignment * (1 + secrets.randbelow(PAGE_BYTES // device.alignment - 1))
+        self.kind = ANY_KIND
+        self.begin, self.words = offset // 4, (offset + nbytes + guard + PAGE_BYTES - 1) // PAGE_BYTES * PAGE_BYTES // 4
+        self.whole = device.allocate_apart(4 * self.words)
+        self.inner = device.view(self.whole, offset, nbytes)
 
 
 def poison_arguments(guarded: Guarded, begin: int, end: int, key: int) -> tuple[np.generic, ...]:
-    forced = guarded.forced if begin >= guarded.begin else 0
-    return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.spared), np.uint32(forced)
+    return np.uint64(begin), np.uint64(end), np.uint32(key), np.uint32(guarded.kind)
 
 
 def drawn_key() -> int:

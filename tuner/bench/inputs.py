@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tuner.bench.bench import Bench, confirm_reference
-from tuner.bench.guards import GUARD_BYTES, Deck, drawn_key, hashed
+from tuner.bench.guards import HUGE_NUMBERS, NANS, NUMBERS, Deck, Fills, drawn_key, hashed
 from tuner.bench.turns import AS_IN_STOCK, FACTORS, Turn, Turned, drawn_scale, elements_turn
 from tuner.devices import Buffer
 from tuner.errors import StrayWrite, WrongResult
@@ -36,6 +36,7 @@ class Inputs:
         digest: Of what the inputs came from, where that is known.
         norm, largest: What the tolerance at any precision follows from, see :func:`tuner.problems.accuracy.tolerance`.
         tolerance: The largest that a kernel may make.
+        fill: What the output and its zones hold before the launch.
 
     Raises:
         DeviceError: The device's exact output is wrong.
@@ -48,7 +49,9 @@ class Inputs:
         self.bench, self.problem, self.stock, self.precision = bench, problem, dict(stock), precision
         self._expected = bench.allocated(problem.output.size)
         self._elements_turn = elements_turn(problem)
-        self._beyond, self._factors = Deck(0, 0, 0, 1), Deck(*range(len(FACTORS)))
+        self._beyond, self._factors = Deck(NANS, NANS, HUGE_NUMBERS, NUMBERS), Deck(*range(len(FACTORS)))
+        self._fills = Fills()
+        self.fill = self._fills.draw()
         self.turn, self.placed, self._key = AS_IN_STOCK, problem, drawn_key()
         self.digest = ""
         self._settle(host, confirm=confirm)
@@ -91,7 +94,8 @@ class Inputs:
         for tensor in self.placed.inputs:
             turned, to = self._turned(tensor), bench.guarded[tensor.name]
             bench.run_planes("place", *turned.extent, to.inner, self.stock[tensor.name], *turned.arguments)
-            to.forced = self._beyond.draw()  # what drops NaN may take a number
+            to.kind = self._beyond.draw()  # what drops NaN may take a number
+            bench.fill_poison(to, 0, to.begin, bench.guard_key)
             bench.fill_poison(to, to.begin + tensor.size, to.words, bench.guard_key)
         self.poison()
 
@@ -103,7 +107,9 @@ class Inputs:
     def poison(self) -> None:
         """Fill the output and all around it with words that are not the right result, drawn anew."""
         bench, guarded, self._key = self.bench, self.bench.output, drawn_key()
-        keys = np.uint32(self._mask), np.uint32(self._key)
+        self.fill = self._fills.draw()
+        guarded.kind = self.fill.around
+        keys = np.uint32(self._mask), np.uint32(self._key), *self.fill.arguments
         turned = self._turned(self.placed.output)
         places = bench.y, self._expected, *turned.arguments
         bench.run_planes("poison_y", *turned.extent, *places, self._allowed, *keys)
@@ -122,7 +128,7 @@ class Inputs:
         """
         bench, output = self.bench, self.placed.output
         report = bench.clear_report()
-        keys = np.uint32(self._mask), np.uint32(self._key)
+        keys = np.uint32(self._mask), np.uint32(self._key), *self.fill.arguments
         turned = self._turned(output)
         places = bench.y, self._expected, *turned.arguments
         bench.run_planes("compare", *turned.extent, *places, self._allowed, *keys, report)
@@ -145,7 +151,7 @@ class Inputs:
         wrong, first, bits, unwritten = report
         output = self.placed.output
         at = tuple(int(i) for i in np.unravel_index(first, output.shape))
-        offset = GUARD_BYTES + FLOAT_BYTES * first
+        offset = FLOAT_BYTES * (self.bench.output.begin + first)
         got = float(self.bench.device.download(self.bench.output.whole, np.float32, 1, offset=offset)[0])
         wanted = self._wanted(at)
         largest = float(np.uint32(bits).view(np.float32))

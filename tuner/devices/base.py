@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from tuner.problems.registry import arguments_of
 from tuner.results import Environment, Resources, Telemetry
 
 SPIN_SECONDS, LEAST_SLEEP = 0.002, 0.0001
+ALIGNMENT = 256  # bytes, of what cudaMalloc returns, and no more
 Buffer = Any
 Array = npt.NDArray[Any]
 
@@ -43,12 +45,20 @@ class Device(Protocol):
     cache_bytes: int  # last-level cache, to be flushed between launches
     memory_bytes: int
     timer_resolution: float  # seconds
+    alignment: int  # bytes, of what may be a view's offset; a page is a multiple of it
 
     def allocate(self, nbytes: int) -> Buffer:
         """Allocate device memory; ``OutOfResources`` when there is not enough."""
 
+    def allocate_apart(self, nbytes: int) -> Buffer:
+        """Allocate whole pages for a kernel to use, with nothing within reach of an ``int`` beside them if possible."""
+
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
-        """Return a part of a buffer; the offset is a multiple of 4096."""
+        """Return a part of a buffer; the offset is a multiple of ``alignment``."""
+
+    @contextmanager
+    def read_only(self, buffers: Sequence[Buffer]) -> Iterator[None]:
+        """Let a write to these, which lie apart, fault meanwhile; does nothing where a device cannot tell."""
 
     def upload(self, buffer: Buffer, array: Array) -> None: ...
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from tuner.devices.base import Array, Buffer, Kernel, no_entry, wait_until
+from tuner.devices.base import ALIGNMENT, Array, Buffer, Kernel, no_entry, wait_until
 from tuner.devices.cuda_driver import arch_of, driver, driver_version, multiprocessor, shared_optin
 from tuner.devices.nvcc import OPTIONS, toolkit
 from tuner.devices.nvml import nvml_handle, nvml_telemetry
@@ -53,6 +55,7 @@ class CudaDevice:
     """One CUDA device with its own context, current until :meth:`close`."""
 
     shares_host = False
+    alignment = ALIGNMENT
 
     def __init__(self, name: str) -> None:
         self._cuda = cuda = driver()
@@ -97,6 +100,13 @@ class CudaDevice:
             return self._cuda.mem_alloc(max(nbytes, 4))
         except self._cuda.MemoryError:
             raise OutOfResources(f"device memory: {nbytes} bytes do not fit; lower --batch") from None
+
+    def allocate_apart(self, nbytes: int) -> Buffer:
+        return self.allocate(nbytes)
+
+    @contextmanager
+    def read_only(self, buffers: Sequence[Buffer]) -> Iterator[None]:
+        yield
 
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
         return np.uint64(int(buffer) + offset)

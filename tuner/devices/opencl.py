@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import platform
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.devices import pocl
-from tuner.devices.base import Array, Buffer, Kernel, no_entry, other_arguments, wait_until
+from tuner.devices.apart import apart, read_only
+from tuner.devices.base import ALIGNMENT, Array, Buffer, Kernel, no_entry, other_arguments, wait_until
+from tuner.devices.cpu import cpu_model, told_cache
 from tuner.devices.diagnostics import readable
 from tuner.devices.linker import REMEDY, bring_linker, found_linker
 from tuner.errors import CompileError, Crashed, DeviceError, OutOfResources, UsageError
@@ -23,7 +27,6 @@ from tuner.kernels.render import short_header
 from tuner.results import Environment, Resources, Telemetry
 
 OPTIONS = ("-cl-std=CL1.2", "-cl-mad-enable")
-CACHE = "TUNER_CPU_CACHE"  # the environment's word for another size of a CPU's last-level cache, in bytes
 SHORT_HEADER_FITS = (("Portable Computing Language", "3.0-rc2"),)  # where it gives the same machine code, by test
 
 os.environ["PYOPENCL_NO_CACHE"] = "1"  # the compile cache is ours: content-addressed and shared
@@ -166,7 +169,7 @@ class OpenCLDevice:
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         cpu = bool(device.type & cl.device_type.CPU)
         cache_bytes = told_cache() if cpu else None
-        model = _cpu_model(cache_bytes) if cpu else device.name.strip()
+        model = cpu_model(cache_bytes) if cpu else device.name.strip()
         self.environment = Environment(
             device=name,
             kind="cpu" if cpu else "opencl",
@@ -191,6 +194,8 @@ class OpenCLDevice:
         self.shares_host = cpu
         self.cache_bytes = device.global_mem_cache_size if cache_bytes is None else cache_bytes
         self.memory_bytes = device.global_mem_size
+        self.alignment = max(ALIGNMENT, device.mem_base_addr_align // 8)
+        self._apart: WeakValueDictionary[int, NDArray[np.uint8]] = WeakValueDictionary()
         self.timer_resolution = max(device.profiling_timer_resolution, 100) * 1e-9
 
     def allocate(self, nbytes: int) -> Buffer:
@@ -198,6 +203,22 @@ class OpenCLDevice:
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, max(nbytes, 4))
         except cl.Error:  # out of memory, or above the device's largest buffer
             raise OutOfResources(f"device memory: {nbytes} bytes do not fit; lower --batch") from None
+
+    def allocate_apart(self, nbytes: int) -> Buffer:
+        pages = apart(nbytes) if self.shares_host else None
+        if pages is None:
+            return self.allocate(nbytes)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        buffer = cl.Buffer(self._context, flags, hostbuf=pages)
+        self._apart[buffer.int_ptr] = pages
+        return buffer
+
+    @contextmanager
+    def read_only(self, buffers: Sequence[Buffer]) -> Iterator[None]:
+        self._queue.finish()
+        with read_only(self._apart[buffer.int_ptr] for buffer in buffers if buffer.int_ptr in self._apart):
+            yield
+            self._queue.finish()
 
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
         return buffer.get_sub_region(offset, max(nbytes, 4))
@@ -263,26 +284,3 @@ class OpenCLDevice:
 
     def close(self) -> None:
         self._queue.finish()
-
-
-def told_cache() -> int | None:
-    """Return the bytes of the last-level cache that the environment gives the CPU, None where it says nothing.
-
-    Raises:
-        UsageError: It is not a number of bytes.
-    """
-    text = os.environ.get(CACHE)
-    if text and not (text.isascii() and text.isdigit()):
-        raise UsageError(f"{CACHE}={text!r} is not a number of bytes; write {CACHE}=8388608")
-    return int(text) if text else None
-
-
-def _cpu_model(cache_bytes: int | None) -> str:
-    """Return the CPU's name and its cores; told of another cache it is another machine, with its own studies."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    told = "" if cache_bytes is None else f", as with {cache_bytes} bytes of cache"
-    return f"{next(named, platform.processor() or platform.machine())} x{os.cpu_count()}{told}"
