@@ -92,7 +92,7 @@ class Task:
         prune: Whether the trial may stop early when clearly slower (baselines may not).
         confirm: Numbers of rows and launches to check on second inputs should it beat the incumbent.
         launch_limit: Seconds a launch may take; None for the protocol's rule.
-        launches: As many more, each of them checked.
+        launches: As many more, each of them checked; and as many again as there is time for.
     """
 
     binary: bytes
@@ -142,16 +142,21 @@ class Verdict:
         return self.evaluation.outcome
 
 
+GROUP = 4  # of rows, each of whose rests is tried
 PRIMES = tuple(n for n in range(2, 1100) if all(n % divisor for divisor in range(2, int(n**0.5) + 1)))
 
 
 def ragged_rows(rows: int) -> tuple[int, ...]:
-    """Return numbers of rows for the second check: a prime and another number, both drawn anew, and one."""
+    """Return numbers of rows for the second check, drawn anew: a prime, any other, few of each rest by four, and one.
+
+    Few are cheap, and what takes rows in groups errs where it does not fill one.
+    """
     primes = [prime for prime in PRIMES if prime < rows]
     drawn = [secrets.choice(primes[len(primes) // 2 :])] if primes else []
     if rows > 2:
         drawn.append(2 + secrets.randbelow(min(rows, PRIMES[-1]) - 2))
-    return (*drawn, 1)
+    few = (rest + GROUP * secrets.randbelow(GROUP + 1) for rest in range(GROUP))
+    return (*drawn, *(each for each in few if 1 < each < rows), 1)
 
 
 def confirmations(

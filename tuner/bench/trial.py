@@ -22,6 +22,7 @@ from tuner.results import OK, Costs, Evaluation, Measurement
 MIN_TICKS = 100  # a sample spans at least this many ticks of the device's clock
 MAX_REPEAT = 1024
 AMONG = 0.1  # of the launches of one sample, where it takes many
+LAUNCH_SECONDS, MOST_LAUNCHES = 1.0, 1000  # beyond those of a measurement, where a task asks for more
 AGAIN = 2  # samples on whole batches of other numbers, after the first
 DATA_NOISE = 0.1  # beyond it a kernel's time depends on the data
 PAIRS = 5  # of samples on either data, each of which must say so
@@ -64,7 +65,7 @@ class Trial:
         for tensor in inputs.placed.inputs:
             if tensor.constant:
                 self.kernel.set_constant(tensor.name, self.bench.guarded[tensor.name].inner, tensor.nbytes)
-        self.bench.scour()
+        self.bench.scour(self.kernel.resources.shared_bytes or 0)
         self._placed = inputs
         return self.bench.arguments(inputs.placed)
 
@@ -191,7 +192,8 @@ class Trial:
         fresh = self.fresh_sample(second)
         for rows, launch in self.task.confirm:
             arguments = self.place(second, second.drawn(self.task.rendered.magnitudes), rows)
-            self._timed(launch, arguments)
+            with self.device.read_only([self.bench.guarded[tensor.name].whole for tensor in second.placed.inputs]):
+                self._timed(launch, arguments)
             self.verify()
         for _ in range(AGAIN):
             self.checked_sample(second)
@@ -221,6 +223,18 @@ class Trial:
             pairs.append((real, fresh))
         return ()
 
+    def launch_more(self) -> None:
+        """Make the task's further launches, each of them checked, and more while there is time for them.
+
+        Raises:
+            WrongResult: One of them was wrong.
+        """
+        launches, ends = self.task.launches, time.monotonic() + LAUNCH_SECONDS
+        for made in range(max(launches, MOST_LAUNCHES) if launches else 0):
+            if made >= launches and time.monotonic() >= ends:
+                return
+            self.checked_sample()
+
     def is_best(self, measurement: Measurement) -> bool:
         """Whether a time makes the configuration the best so far."""
         incumbent = self.task.incumbent
@@ -246,8 +260,7 @@ def evaluate(trial: Trial, second: RandomInputs, canary: float | None, least: fl
             f"its time of {measurement.median * 1e3:.4g} ms is impossible: moving x and y alone takes this device "
             f"{least * 1e3:.4g} ms"
         )
-    for _ in range(trial.task.launches):
-        trial.checked_sample()
+    trial.launch_more()
     text, confirmed = "", False
     if trial.is_best(measurement) and (trial.task.confirm or trial.task.launches):
         fresh = trial.confirm(second)

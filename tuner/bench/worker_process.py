@@ -137,6 +137,7 @@ def telemetry(spec: BenchSpec) -> Telemetry:
 
 
 def evaluate(spec: BenchSpec, task: Task) -> Verdict:
+    from tuner.bench.order import check_other_order
     from tuner.bench.trial import evaluate
 
     state, started = prepared(spec), time.monotonic()
@@ -144,6 +145,8 @@ def evaluate(spec: BenchSpec, task: Task) -> Verdict:
         trial = state.trial(task)
         canary = state.canaries(samples=1)[0]
         verdict = Verdict(evaluation=evaluate(trial, state.second, canary, state.least_seconds))
+        if task.launches:
+            check_other_order(trial)
         state.audit()
     except Exception as error:  # a driver has errors of its own
         verdict = verdict_of(state, error)
@@ -167,6 +170,7 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
     Returns:
         Samples in seconds, by task; none where the heat's limit came first, a verdict where it failed.
     """
+    from tuner.bench.order import check_other_order
     from tuner.bench.rounds import Spoilt, interleave
 
     state, begun = prepared(spec), time.monotonic()
@@ -179,6 +183,7 @@ def finals(spec: BenchSpec, tasks: Sequence[Task], heat: Heat) -> list[tuple[flo
         try:
             trial = state.trial(task)
             trial.check()
+            check_other_order(trial)
             real = trial.warm_up()  # first, so that both samples are of as many launches
             trial.depends_on_data(state.second, real, 0.0, trial.confirm(state.second))
             state.audit()
