@@ -17,6 +17,8 @@ from small_run import run
 from tuner.bench.trial import Trial
 from tuner.errors import TunerError
 from tuner.export.export import export_best
+from tuner.export.proof import left_over
+from tuner.kernels.limits import CUDA
 from tuner.problems.conv.layers import find_layer
 from tuner.storage import Store
 
@@ -94,6 +96,23 @@ def test_what_is_included_by_a_macro_cannot_be_exported(tmp_path):
     assert report.winner is not None
     with pytest.raises(TunerError, match="includes FILE, which no header can hold"):
         export(tmp_path, report.progress.study, template)
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("#include FILE", "FILE"),
+        ("#include </tmp/more.cuh>", "</tmp/more.cuh>"),
+        ("# include <../../tmp/more.cuh>", "<../../tmp/more.cuh>"),
+        ("%:include_next /* of this machine */ FILE", "FILE"),
+        ("#in\\\nclude FILE", "FILE"),
+        ('#embed "weights.bin"', '"weights.bin"'),
+        ("#include <mma.h>", ""),
+        ("float including = 0.0f;", ""),
+    ],
+)
+def test_what_only_this_machine_has_is_found_in_a_text(line, left):
+    assert left_over(f"int before;\n{line}\nint after;\n", CUDA) == left
 
 
 @pytest.mark.parametrize("device", DEVICES)

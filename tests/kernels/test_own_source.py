@@ -48,6 +48,10 @@ needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc is not in
         (SOURCE.replace("float sum", "__shared__ float t[9];\n    float sum"), "mine.cu:9: a CPU runs OpenCL C, and"),
         ("#include <cuda_fp16.h>\n" + SOURCE, "mine.cu:1: a CPU runs OpenCL C, and this is a header of CUDA"),
         (SOURCE.replace("0.0f", "0.0f + __TIME__[7]"), ": __TIME__ makes another kernel of each build; leave it out"),
+        (
+            "#if __has_include(</proc/version>)\n#endif\n" + SOURCE,
+            "1: __has_include makes another kernel of each build",
+        ),
     ],
 )
 def test_source_that_cannot_work_is_one_line(tmp_path, source, says):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from tuner.bench.protocol import Task
-from tuner.devices.static_memory import static_bytes
+from tuner.devices.static_memory import allocates, static_bytes
 from tuner.errors import Infeasible
 from tuner.kernels.launch import Launch
 
@@ -51,8 +51,14 @@ def check_static_memory(task: Task) -> None:
     Raises:
         Infeasible: Says how much it has.
     """
-    kept = 0 if task.rendered.static_memory else static_bytes(task.binary)
-    if kept:
+    if task.rendered.static_memory:
+        return
+    if allocates(task.binary):
+        raise Infeasible(
+            "the kernel calls malloc, whose memory still holds what an earlier launch left there; use registers or "
+            "shared memory, or declare static_memory=True in the template"
+        )
+    if kept := static_bytes(task.binary):
         raise Infeasible(
             f"the kernel keeps {kept:,} bytes of its own from launch to launch, on which its results may depend; use "
             "registers, shared memory or constants, or declare static_memory=True in the template"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
 EM_CUDA = 190
 _CUDA_WRITABLE = (".nv.global",)
@@ -23,6 +24,25 @@ def static_bytes(binary: bytes) -> int:
     return total
 
 
+def allocates(binary: bytes) -> bool:
+    """Whether a cubin calls CUDA's malloc, whose memory still holds what it held when it was freed."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        file = ELFFile(BytesIO(binary))
+        table = file.get_section_by_name(".symtab") if _is_cuda(file) else None
+        return table is not None and any(
+            each.name == "malloc" and each["st_shndx"] == "SHN_UNDEF" for each in table.iter_symbols()
+        )
+    except ELFError:
+        return False
+
+
+def _is_cuda(file: Any) -> bool:
+    return file["e_machine"] in (EM_CUDA, "EM_CUDA")
+
+
 def _of_file(binary: bytes) -> int:
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
@@ -30,7 +50,7 @@ def _of_file(binary: bytes) -> int:
     try:
         file = ELFFile(BytesIO(binary))
         sections = [(each.name, each["sh_size"], each["sh_flags"]) for each in file.iter_sections()]
-        cuda = file["e_machine"] in (EM_CUDA, "EM_CUDA")
+        cuda = _is_cuda(file)
     except (ELFError, UnicodeDecodeError):  # four bytes of something else that look like a file's first
         return 0
     if cuda:

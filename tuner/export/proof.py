@@ -8,14 +8,17 @@ from tuner.bench.protocol import ragged_rows
 from tuner.errors import TunerError
 from tuner.export.geometry import find_geometry
 from tuner.export.winner import Winner
-from tuner.kernels.limits import OPENCL
+from tuner.kernels.limits import OPENCL, Dialect
 from tuner.kernels.render import Rendered
 from tuner.tuning.evaluation import Prepared
 
-LAUNCHES = 30  # more than a trial's, each of them checked
+LAUNCHES = 30  # more than a trial's at least, each of them checked
 _STRING = re.compile(r'^    "(.*)\\n"$', re.MULTILINE)
 _ESCAPE = re.compile(r"\\(.)")
-_LEFT_OVER = re.compile(r"^[ \t]*#[ \t]*include[ \t]+(?!<)(.*)", re.MULTILINE)
+_OF_HEADER = re.compile(r'^#include ".*"$', re.MULTILINE)
+_INCLUDE = re.compile(r"^\s*(?:#|%:|\?\?=)\s*(?:include|include_next|import|embed)\b\s*(.*)")
+_ANYWHERE = re.compile(r"<(?!/)(?!.*\.\.)[^>]+>")  # of nvcc's own, on every machine
+_JOINED = re.compile(r"\\\n|/\*.*?\*/", re.DOTALL)
 _COMMENT = re.compile(r"^//.*\n?", re.MULTILINE)
 
 
@@ -30,13 +33,22 @@ def source_of(winner: Winner, header: str, beside: str) -> str:
         lines = header.partition(f"{winner.prefix.lower()}_source[] =")[2].partition("\n    ;\n")[0]
         text = "\n".join(_ESCAPE.sub(_unescaped, line) for line in _STRING.findall(lines)) + "\n"
     elif beside:
-        text = header + _LEFT_OVER.sub("", beside, count=1)
-    if left := _LEFT_OVER.search(text):
+        text = header + _OF_HEADER.sub("", beside, count=1)
+    if left := left_over(text, winner.dialect):
         raise TunerError(
-            f"export {winner.study}: the kernel includes {left[1].strip()}, which no header can hold; "
+            f"export {winner.study}: the kernel includes {left}, which no header can hold; "
             'write #include "FILE" in the template'
         )
     return text
+
+
+def left_over(text: str, dialect: Dialect) -> str:
+    """Return what a text still includes of this machine's files, as it stands there; empty if nothing."""
+    for line in _JOINED.sub("", text).split("\n"):
+        match = _INCLUDE.match(line)
+        if match and (dialect == OPENCL or not _ANYWHERE.match(match[1])):
+            return match[1].strip()
+    return ""
 
 
 def _unescaped(match: re.Match[str]) -> str:

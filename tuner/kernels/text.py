@@ -30,7 +30,7 @@ _CUDA_ONLY = (
     (re.compile(r"\b__shfl\w*|\b__ballot\w*|\bwmma\b|\basm\b"), "words of a warp that OpenCL lacks"),
 )
 _GONE = re.compile(r"\b(BULK_\w+|CLUSTER_(?:SYNC|LOAD)|BARRIER_(?:WAIT|ARRIVE)|WARPGROUP_\w+)\s*\(")
-_CLOCK = re.compile(r"\b__(?:TIME|DATE|TIMESTAMP)__\b")
+_BY_BUILD = re.compile(r"\b__(?:TIME__|DATE__|TIMESTAMP__|has_include(?:_next)?|has_embed)\b")
 _BOTH = re.compile(r"__OPENCL_VERSION__|__CUDACC__|__CUDA_ARCH__|__OPENCL_C_VERSION__")
 
 
@@ -48,10 +48,10 @@ def check_source(template: KernelTemplate, dialect: Dialect) -> None:
     arguments = _arguments(code, at)
     if arguments is not None:
         _check_arguments(template, kind, place(template.source, at), arguments)
-    if clock := _CLOCK.search(code):
-        where = place(template.source, clock.start())
+    if word := _BY_BUILD.search(code):
+        where = place(template.source, word.start())
         raise UsageError(
-            f"template {template.name}: {where}: {clock[0]} makes another kernel of each build; leave it out"
+            f"template {template.name}: {where}: {word[0]} makes another kernel of each build; leave it out"
         )
     if dialect == CUDA:
         _check_words(template, code)
