@@ -71,6 +71,24 @@ def test_listing_fits(columns, command):
     assert [line for line in written(sys.stdout).splitlines() if len(line) > columns] == []
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_breaks_at_words(columns, command, monkeypatch):
+    assert _run([command, "--help"]) == 0
+    text = re.sub(r"(?<=\w)-\n *", "-", written(sys.stdout))  # a compound may break at its hyphen
+    monkeypatch.setenv("COLUMNS", "1000")
+    assert _run([command, "--help"]) == 0
+    assert set(text.split()) <= set(written(sys.stdout).split())
+
+
+def test_simulate_leaves_out_columns(columns, tmp_path):
+    file = tmp_path / "a-recording-of-some-layer.csv"
+    file.write_text("x,time_ms\n" + "".join(f"{x},{x}\n" for x in range(1, 251)))
+    assert _run(["simulate", str(file), "--sampler", "grid", "--seeds", "1"]) == 0
+    text = written(sys.stdout)
+    assert_whole(text, columns, "a-recording-of-some-layer 5% 1% 1.000")
+    assert ("worst" in text) == (columns > 60)
+
+
 def test_lines_fold_on_a_terminal_alone(columns):
     line = "word " * 40
     echo(line)

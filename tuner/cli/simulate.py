@@ -1,21 +1,24 @@
-"""``tune simulate``: recorded spaces searched again."""
+"""``tune simulate``: search recorded spaces again."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tuner.cli.support import options
-from tuner.cli.support.folding import echo, width
-from tuner.cli.support.text import print_json
+from tuner.cli.support.folding import echo, is_terminal, width
+from tuner.cli.support.text import print_json, table
 from tuner.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tuner.recordings.scores import Curve, Summary
+
+SPARE = ("worst", "ms", "at 20", "at 200", "found", "at 100", "at 50")  # columns that a narrow terminal does without
 
 
 @click.command("simulate", short_help="Search recorded spaces again, and count evaluations.")
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--seeds", default=5, show_default=True, metavar="K", help="Searches of each space: seeds 0 to K-1.")
 @click.option("--batch", default=1, show_default=True, metavar="N", help="Proposals evaluated at once.")
 @click.option(
-    "--warm-start", "donor", type=click.Path(path_type=Path), metavar="SPACE", help="Start from another's results."
+    "--warm-start", "source", type=click.Path(path_type=Path), metavar="SPACE", help="Start from another's results."
 )
 @click.option("--noise", is_flag=True, help="Give the search noisy times, as recorded; score the true ones.")
 @click.option("--compile-times", is_flag=True, help="Also print the seconds of compiling to within 1%.")
@@ -36,7 +39,6 @@ def command(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile_
 
     A SPACE is a .csv or .csv.gz that `tune record` wrote, a Kernel Tuner cache file, or a T4 results file.
     """
-    from tuner.recordings.scores import table
     from tuner.recordings.simulate import Plan, follow
     from tuner.recordings.space import load_recorded
     from tuner.report.pictures import check_picture
@@ -44,9 +46,9 @@ def command(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile_
 
     if plot is not None:
         check_picture(plot)
-    file = given.pop("donor")
-    donor = None if file is None else load_recorded(file)
-    plan = Plan(sampler=given.pop("sampler") or SAMPLERS[0], donor=donor, **given)
+    file = given.pop("source")
+    source = None if file is None else load_recorded(file)
+    plan = Plan(sampler=given.pop("sampler") or SAMPLERS[0], source=source, **given)
     summary, curves = follow(plan, [load_recorded(path) for path in spaces])
     if plot is not None:
         title = f"{plan.sampler}: best so far over optimum, median and quartiles of {summary.seeds} seeds"
@@ -54,7 +56,7 @@ def command(spaces: tuple[Path, ...], plot: Path | None, as_json: bool, compile_
     if as_json:
         _print_summary(summary)
         return
-    echo(table(summary, compile_times))
+    _print_scores(summary, compile_times)
     _print_curves(summary, curves)
     if plot is not None:
         echo(f"\nwrote {plot}")
@@ -75,6 +77,16 @@ def _print_summary(summary: Summary) -> None:
 
     means = {"to_5": summary.to_5, "to_1": summary.to_1, "ratios": summary.ratios}
     print_json({**dataclasses.asdict(summary), "geometric_mean": means})
+
+
+def _print_scores(summary: Summary, compile_times: bool) -> None:
+    """Print the scores, without some columns on a narrow terminal; a pipe or a file gets them all."""
+    from tuner.recordings.scores import MEANS, cells, title
+
+    names, *rows = cells(summary, compile_times)
+    spare = [name for name in SPARE if name in names] if is_terminal(sys.stdout) else []
+    table(title(summary), names, rows, left=("space",), spare=spare)
+    echo(MEANS)
 
 
 def _print_curves(summary: Summary, curves: Sequence[Sequence[Curve]]) -> None:

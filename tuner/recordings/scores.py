@@ -1,4 +1,4 @@
-"""What replayed searches reached: their curves, a sampler's scores by them, and the table of ``tune simulate``."""
+"""The results of replayed searches: their curves, a sampler's scores, and the table of ``tune simulate``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from tuner.recordings.space import Recorded
 from tuner.search.arrays import Floats
 
-CHECKPOINTS = (20, 50, 100, 200)
+CHECKPOINTS = (20, 50, 100, 200)  # trials after which the best so far is scored
+MEANS = "last row: geometric means of the evaluations, means of the ratios"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,23 +104,38 @@ def summarise(space: Recorded, curves: Sequence[Curve]) -> Score:
     )
 
 
-def table(summary: Summary, compile_times: bool = False) -> str:
-    """Return the scores as aligned text, the geometric means last."""
-    width = max(len("geometric mean"), *(len(score.space) for score in summary.scores))
-    points = summary.scores[0].checkpoints
-    head = (
-        f"{'space':{width}}  to 5%  to 1%  " + "".join(f"  at {point:<3}" for point in points) + "  found     ms  worst"
+def cells(summary: Summary, compile_times: bool = False) -> list[tuple[str, ...]]:
+    """Return the names of the columns, a row for each space, and the means over the spaces."""
+    points = [f"at {point}" for point in summary.scores[0].checkpoints]
+    head = ("space", "to 5%", "to 1%", *points, "found", "ms", "worst", *["compile s"] * compile_times)
+    rows = [(*_cells(score), *[f"{score.compile_s:.1f}"] * compile_times) for score in summary.scores]
+    means = (f"{summary.to_5:.1f}", f"{summary.to_1:.1f}", *(f"{ratio:.3f}" for ratio in summary.ratios))
+    return [head, *rows, ("geometric mean", *means, *[""] * (len(head) - len(means) - 1))]
+
+
+def _cells(score: Score) -> tuple[str, ...]:
+    return (
+        score.space,
+        f"{score.to_5:.1f}",
+        f"{score.to_1:.1f}",
+        *(f"{ratio:.3f}" for ratio in score.ratios),
+        f"{score.found:.0%}",
+        f"{score.proposal_ms:.1f}",
+        f"{score.worst_ms:.0f}",
     )
-    lines = [f"{summary.sampler}, {summary.seeds} seeds, {summary.trials} trials, {summary.batch} at a time"]
-    lines.append(head + "  compile s" * compile_times)
-    for score in summary.scores:
-        ratios = "".join(f"  {ratio:6.3f}" for ratio in score.ratios)
-        lines.append(
-            f"{score.space:{width}} {score.to_5:6.1f} {score.to_1:6.1f}  {ratios}"
-            f"   {score.found:4.0%} {score.proposal_ms:6.1f} {score.worst_ms:6.0f}"
-            + f"  {score.compile_s:9.1f}"
-            * compile_times
-        )
-    ratios = "".join(f"  {ratio:6.3f}" for ratio in summary.ratios)
-    lines.append(f"{'geometric mean':{width}} {summary.to_5:6.1f} {summary.to_1:6.1f}  {ratios}   (ratios: mean)")
-    return "\n".join(lines)
+
+
+def title(summary: Summary) -> str:
+    """Return the sampler and the searches that were made."""
+    return f"{summary.sampler}, {summary.seeds} seeds, {summary.trials} trials, {summary.batch} at a time"
+
+
+def table(summary: Summary) -> str:
+    """Return the scores as aligned text of whatever width they need."""
+    rows = cells(summary)
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = [
+        "  ".join([name.ljust(first), *(cell.rjust(wide) for cell, wide in zip(rest, others, strict=True))]).rstrip()
+        for name, *rest in rows
+    ]
+    return "\n".join([title(summary), *lines, MEANS])
