@@ -62,13 +62,13 @@ def _asked(given: dict[str, Any]) -> CompareOptions:
 def _of_problem(given: dict[str, Any]) -> CompareOptions:
     """Compare the newest winner of a problem, at its own batch and precision but for those that are given."""
     from tuner.compare import CompareOptions
-    from tuner.compare.contenders import Wanted, study_of_problem
+    from tuner.compare.contenders import StudyFilter, study_of_problem
     from tuner.problems.lookup import find_problem, says_rows
     from tuner.tuning.request import asked_device, asked_precision, asked_problem
 
     device, precision = asked_device(given["device"]), asked_precision(given["precision"])
     named = find_problem(given["study"], given["batch"])
-    wanted = Wanted(
+    wanted = StudyFilter(
         problem=named,
         device=device,
         has_batch=given["batch"] is not None or says_rows(given["study"]),

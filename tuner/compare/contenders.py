@@ -1,4 +1,4 @@
-"""Our side's entries: the best verified configuration of the store, and the baselines to be beaten."""
+"""Our contenders: the best verified configuration of the store, and the baselines to beat."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tuner.tuning.stored_result import template_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A verified configuration of a study."""
+class StudyWinner:
+    """The verified winner of a study."""
 
     study: str
     trial: int
@@ -32,13 +32,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which studies of a problem are meant.
+class StudyFilter:
+    """Selects studies of a problem.
 
     Attributes:
         device: A resolved name.
-        has_batch: The problem's batch was asked for; else any is meant.
-        precision: None: any.
+        has_batch: Only studies of the problem's own batch; else any batch fits.
+        precision: None: any precision fits.
     """
 
     problem: Problem
@@ -57,8 +57,8 @@ class Wanted:
         )
 
 
-def study_of_problem(text: str, storage: str, wanted: Wanted) -> StudyHandle | None:
-    """Return the study that a problem's name means to every command, of those wanted; None where the store has none.
+def study_of_problem(text: str, storage: str, studies: StudyFilter) -> StudyHandle | None:
+    """Return the study that a problem's name stands for in every command, of those that fit; None if there is none.
 
     Raises:
         UsageError, StorageError: The store cannot be read.
@@ -67,8 +67,8 @@ def study_of_problem(text: str, storage: str, wanted: Wanted) -> StudyHandle | N
     if path is not None and not path.exists():
         return None
     with Store.open(storage, create=False) as store:
-        there = any(wanted.fits(summary.key) for summary in store.studies())
-        return store.find_study(text, fits=wanted.fits) if there else None
+        there = any(studies.fits(summary.key) for summary in store.studies())
+        return store.find_study(text, fits=studies.fits) if there else None
 
 
 def study_named(text: str, storage: str) -> StudyHandle:
@@ -85,22 +85,23 @@ def study_named(text: str, storage: str) -> StudyHandle:
         return store.find_study(text)
 
 
-def best_found(asked: CompareOptions) -> list[Found]:
+def verified_winners(asked: CompareOptions) -> list[StudyWinner]:
     """Return the verified winners of every study of this problem, precision and kind of device, the newest first.
 
-    The newest study of a problem is the one that every other command means by the problem's name.
+    Every other command takes a problem's name for its newest study.
 
     Raises:
-        NoWinner: There is none; says what makes one.
+        NoWinner: There is none; names the command that makes one.
         UsageError, StorageError: The store cannot be read.
     """
-    found: list[Found] = []
+    studies = StudyFilter(problem=asked.problem, device=asked.device, has_batch=True, precision=asked.precision)
+    found: list[StudyWinner] = []
     without: list[str] = []
     path = find_location(asked.storage).path
     if path is None or path.exists():
         with Store.open(asked.storage, create=False) as store:
             for summary in sorted(store.studies(), key=lambda each: each.created, reverse=True):
-                if asked.study in (None, summary.name) and _is_asked(summary.key, asked):
+                if asked.study in (None, summary.name) and studies.fits(summary.key):
                     view = view_of(store.find_study(summary.name))
                     found += _winner(view, asked)
                     if view.winner is None:
@@ -116,22 +117,13 @@ def _none_at_all(asked: CompareOptions) -> str:
     return f"{where.shown} has no verified winner of {name} to compare; {wanted}{storage_option(where)} makes one"
 
 
-def _is_asked(key: StudyKey, asked: CompareOptions) -> bool:
-    same = (
-        (key.kind, key.problem) == (asked.problem.kind, asked.problem.name)
-        and key.shape == tuple(asked.problem.sizes.values())
-        and key.precision == asked.precision
-    )
-    return same and key.device_kind == _kind(asked.device, key.device_kind)
-
-
 def _kind(device: str, stored: str) -> str:
-    """Return the kind a device's name stands for; ``opencl:N`` may be of either, so it takes what is stored."""
+    """Return the kind of device that a name stands for; ``opencl:N`` may be either, so the stored kind is taken."""
     return "cuda" if device.startswith("cuda") else "cpu" if device == "cpu" else stored
 
 
-def _winner(study: StudyView, asked: CompareOptions) -> list[Found]:
-    """Return a study's winner; none where its template is not here, unless it is the very study that was asked for."""
+def _winner(study: StudyView, asked: CompareOptions) -> list[StudyWinner]:
+    """Return a study's winner; none if its template is not here, unless this very study was asked for."""
     champion = study.winner
     if champion is None:
         return []
@@ -144,7 +136,7 @@ def _winner(study: StudyView, asked: CompareOptions) -> list[Found]:
     if not _fits(champion.result.configuration, template):
         return []
     return [
-        Found(
+        StudyWinner(
             study=study.name,
             trial=champion.trial,
             model=study.key.device_model,
@@ -165,8 +157,8 @@ def _fits(configuration: Configuration, template: KernelTemplate) -> bool:
     )
 
 
-def fittest(found: list[Found], environment: Environment) -> Found:
-    """Return the first that was measured on this model, else the first of any."""
+def winner_for(found: list[StudyWinner], environment: Environment) -> StudyWinner:
+    """Return the first winner measured on this device model, else the first of all."""
     return next((each for each in found if each.model == environment.model), found[0])
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tuner.bench.protocol import BenchSpec, Verdict
 from tuner.bench.roofline import operands_of, roof
 from tuner.bench.worker import Worker
-from tuner.compare.contenders import Found, baseline, best_found, fittest
+from tuner.compare.contenders import StudyWinner, baseline, verified_winners, winner_for
 from tuner.compare.entries import task_of, verdicts_of
 from tuner.compare.options import CompareOptions
 from tuner.compare.our_side import ReferenceFacts, hand_over, sample
@@ -70,12 +70,12 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         TunerError: The store has no verified configuration, or it fails now.
         UsageError: The device is not here.
     """
-    found = best_found(asked)
+    found = verified_winners(asked)
     spec = BenchSpec(device=asked.device, problem=asked.problem, precision=asked.precision, data=asked.data)
     with ExitStack() as stack:
         says("preparing the device: inputs and reference")
         worker = stack.enter_context(Worker(spec))
-        best = fittest(found, worker.facts.environment)
+        best = winner_for(found, worker.facts.environment)
         folder = str(stack.enter_context(Scratch()).folder) if installed() else None
         contest = _Contest(says)
         _enter_ours(contest, worker, best, asked)
@@ -108,13 +108,13 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
     )
 
 
-def _notes(best: Found, worker: Worker) -> tuple[str, ...]:
+def _notes(best: StudyWinner, worker: Worker) -> tuple[str, ...]:
     if best.model == worker.facts.environment.model:
         return ()
     return (f"the configuration is the best found on {best.model}, not on this device; tune run makes one here",)
 
 
-def _enter_ours(contest: _Contest, worker: Worker, best: Found, asked: CompareOptions) -> None:
+def _enter_ours(contest: _Contest, worker: Worker, best: StudyWinner, asked: CompareOptions) -> None:
     """Enter our best, checked and confirmed again, then the baselines.
 
     Raises:
