@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tuner.problems.conv.layers import LAYERS, ConvLayer, find_layer
     from tuner.results import Measurement, Result
     from tuner.storage import Store
-    from tuner.tuning import Observer, Progress, Report, RunOptions, Standing
+    from tuner.tuning import Observer, Progress, RankedResult, Report, RunOptions, Standing
 
 _HOMES = {
     "tuner.api": ("tune",),
@@ -49,7 +49,7 @@ _HOMES = {
         "Parameter",
         "read_source",
     ),
-    "tuner.tuning": ("Observer", "Progress", "Report", "RunOptions", "Standing"),
+    "tuner.tuning": ("Observer", "Progress", "RankedResult", "Report", "RunOptions", "Standing"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -67,6 +67,7 @@ __all__ = [
     "Observer",
     "Parameter",
     "Progress",
+    "RankedResult",
     "Report",
     "Result",
     "RunOptions",

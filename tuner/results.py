@@ -147,7 +147,7 @@ class Result:
         fingerprint: Key of everything that could change this result; equal fingerprints may share a measurement.
         baseline: Name of the baseline this configuration is, or empty.
         reused: True when the measurement was taken over from an earlier study with the same fingerprint.
-        settled: When its heat of the finals began, in seconds since the epoch; 0 for a result of the search. Only a
+        settled: When its pass of the finals began, in seconds since the epoch; 0 for a result of the search. Only a
             result that is confirmed and settled may win.
         searched: Seconds that the search had measured, of a result of the finals.
         started: Seconds since the epoch.

@@ -1,9 +1,9 @@
-"""What a warm start saves, and what a wrong donor costs: ``python tests/benchmarks/warm_start.py FOLDER [--seeds 2]``.
+"""What a warm start saves, and what a wrong source costs: ``python tests/benchmarks/warm_start.py FOLDER [--seeds 2]``.
 
-Every two recordings of one kernel in FOLDER (``KERNEL_DEVICE.csv.gz``) are donor and space. The donor's results are
+Every two recordings of one kernel in FOLDER (``KERNEL_DEVICE.csv.gz``) are source and space. The source's results are
 those of a search of 150 trials there; ``shuffled`` and ``reversed`` give them the times of others, or the inverse.
 Printed are evaluations to within 1%, one at a time: for each seed, their geometric mean, that of the ratio to the same
-seed without a donor, and the share of searches that took at most 15.
+seed without a source, and the share of searches that took at most 15.
 
 With ``--siblings`` FOLDER holds recordings of layers (``LAYER-DEVICE.csv.gz``, as in ``studies``), and each is searched
 with all results of every *other* layer, on whatever device: one by one, and all together. Its own layer's recordings,
@@ -28,7 +28,7 @@ from tuner.search.samplers.base import Sampler
 from tuner.search.samplers.factory import make_sampler, warm_started
 from tuner.search.translate import MIN_SHARED, translate
 
-DONATED, TRIALS, SOON = 150, 200, 15
+SHARED, TRIALS, SOON = 150, 200, 15
 KINDS = ("none", "right", "shuffled", "reversed")
 
 
@@ -45,11 +45,11 @@ class Remembering:
         return fresh
 
 
-def donate(donor: Recorded, space: Recorded, seed: int) -> Observations:
-    """Search ``donor``, and return what was measured by the rows of ``space``."""
-    sampler = Remembering(make_sampler("surrogate", donor.candidates, seed + 100))
-    search(donor, sampler, DONATED)
-    return translate(donor.candidates, measured_rows(donor, np.array(sampler.rows)), space.candidates)
+def searched(source: Recorded, space: Recorded, seed: int) -> Observations:
+    """Search ``source``, and return what was measured by the rows of ``space``."""
+    sampler = Remembering(make_sampler("surrogate", source.candidates, seed + 100))
+    search(source, sampler, SHARED)
+    return translate(source.candidates, measured_rows(source, np.array(sampler.rows)), space.candidates)
 
 
 def spoilt(known: Observations, kind: str, seed: int) -> Observations | None:
@@ -62,9 +62,9 @@ def spoilt(known: Observations, kind: str, seed: int) -> Observations | None:
 
 def pairs(folder: Path) -> Iterator[tuple[Recorded, Recorded]]:
     spaces = [(path.name.split("_")[0], load_recorded(path)) for path in sorted(folder.glob("*.csv.gz"))]
-    for (kernel, donor), (other, space) in permutations(spaces, 2):
+    for (kernel, source), (other, space) in permutations(spaces, 2):
         if kernel == other:
-            yield donor, space
+            yield source, space
 
 
 def evaluations(space: Recorded, known: Observations | None, seed: int, batch: int = 1) -> int:
@@ -74,7 +74,7 @@ def evaluations(space: Recorded, known: Observations | None, seed: int, batch: i
 
 
 def summary(found: list[int], without: list[int]) -> str:
-    """Describe searches with a donor beside those of the same space and seed without one."""
+    """Describe searches with a source beside those of the same space and seed without one."""
     ratio = geometric_mean(ours / theirs for ours, theirs in zip(found, without, strict=True))
     soon = np.mean([count <= SOON for count in found])
     return f"{geometric_mean(found):6.1f} evaluations to 1%, {ratio:5.2f} of none's, {soon:4.0%} within {SOON}"
@@ -84,19 +84,19 @@ def layer_of(space: Recorded) -> str:
     return space.name.rsplit("-", 1)[0]
 
 
-def whole(donor: Recorded, space: Recorded) -> Observations:
-    """Return all results of ``donor`` by the rows of ``space``, as logarithms of their ratio to its fastest."""
-    rows = np.arange(len(donor.candidates))
-    found = translate(donor.candidates, measured_rows(donor, rows), space.candidates)
-    return replace(found, values=found.values - np.log(donor.best))
+def whole(source: Recorded, space: Recorded) -> Observations:
+    """Return all results of ``source`` by the rows of ``space``, as logarithms of their ratio to its fastest."""
+    rows = np.arange(len(source.candidates))
+    found = translate(source.candidates, measured_rows(source, rows), space.candidates)
+    return replace(found, values=found.values - np.log(source.best))
 
 
-def together(donors: Collection[Observations]) -> Observations:
-    """Return the results of several donors as one's; a row that several have counts with the mean."""
-    rows, places = np.unique(np.concatenate([each.rows for each in donors]), return_inverse=True)
+def together(sources: Collection[Observations]) -> Observations:
+    """Return the results of several sources as one's; a row that several have counts with the mean."""
+    rows, places = np.unique(np.concatenate([each.rows for each in sources]), return_inverse=True)
     count = np.bincount(places)
     values, variances = (
-        np.bincount(places, np.concatenate([getattr(each, side) for each in donors])) / count
+        np.bincount(places, np.concatenate([getattr(each, side) for each in sources])) / count
         for side in ("values", "variances")
     )
     return Observations.of(rows=rows, values=values, variances=variances)
@@ -105,11 +105,11 @@ def together(donors: Collection[Observations]) -> Observations:
 def search_by_siblings(folder: Path, seeds: int, batches: list[int]) -> None:
     spaces = [load_recorded(path) for path in sorted(folder.glob("*.csv.gz"))]
     for space in spaces:
-        others = {donor.name: whole(donor, space) for donor in spaces if layer_of(donor) != layer_of(space)}
-        donors = {name: known for name, known in others.items() if len(known) >= MIN_SHARED}
-        beginnings: dict[str, Observations | None] = {"none": None, **donors}
-        if len(donors) > 1:
-            beginnings["all together"] = together(donors.values())
+        others = {source.name: whole(source, space) for source in spaces if layer_of(source) != layer_of(space)}
+        sources = {name: known for name, known in others.items() if len(known) >= MIN_SHARED}
+        beginnings: dict[str, Observations | None] = {"none": None, **sources}
+        if len(sources) > 1:
+            beginnings["all together"] = together(sources.values())
         for batch in batches:
             print(f"{space.name}, {batch} at a time: evaluations to 1%, median of {seeds} seeds", flush=True)
             for name, known in beginnings.items():
@@ -119,15 +119,15 @@ def search_by_siblings(folder: Path, seeds: int, batches: list[int]) -> None:
 
 def compare(folder: Path, seeds: int, kinds: list[str]) -> None:
     all_of: dict[str, list[int]] = {kind: [] for kind in kinds}
-    for donor, space in pairs(folder):
-        knowns = [donate(donor, space, seed) for seed in range(seeds)]
+    for source, space in pairs(folder):
+        knowns = [searched(source, space, seed) for seed in range(seeds)]
         if min(map(len, knowns)) < MIN_SHARED:
             continue
         counts = {
             kind: [evaluations(space, spoilt(known, kind, seed), seed) for seed, known in enumerate(knowns)]
             for kind in kinds
         }
-        print(f"{donor.name} -> {space.name}", flush=True)
+        print(f"{source.name} -> {space.name}", flush=True)
         for kind, found in counts.items():
             print(f"  {kind:10} {summary(found, counts['none'])}: {found}", flush=True)
         for kind, found in counts.items():

@@ -145,7 +145,8 @@ def test_first_example_of_the_page_runs_as_it_stands(tmp_path, how):
 def test_public_names_are_there_and_typed():
     assert set(tuner.__all__) <= set(dir(tuner))
     assert all(getattr(tuner, name) is not None for name in tuner.__all__)
-    assert {"Observer", "Progress", "Report", "Standing", "tune"} <= set(tuner.__all__)
+    assert {"Observer", "Progress", "RankedResult", "Report", "Standing", "tune"} <= set(tuner.__all__)
+    assert tuner.Standing is tuner.RankedResult
     assert typing.get_type_hints(tune)["return"] is tuner.Report
     assert Path(tuner.__file__).with_name("py.typed").exists()
 

@@ -18,7 +18,7 @@ from tuner.errors import UsageError
 from tuner.kernels.space import enumerate_space
 from tuner.kernels.template import DeviceLimits, KernelTemplate, Parameter
 from tuner.problems.conv.layers import ConvLayer, find_layer
-from tuner.recordings.simulate import donated, measured_rows, search, simulate
+from tuner.recordings.simulate import measured_rows, search, simulate, transferred
 from tuner.recordings.space import Recorded, load_recorded
 from tuner.search.arrays import Floats
 from tuner.search.candidates import Candidates
@@ -31,7 +31,7 @@ from tuner.search.translate import translate
 from tuner.storage import Store
 from tuner.tuning import RunOptions
 from tuner.tuning import tune as tune_layer
-from tuner.tuning.source_studies import find_donor
+from tuner.tuning.source_studies import find_source
 
 LAYER = find_layer("conv2", 10)
 LIMITS = DeviceLimits(
@@ -65,8 +65,8 @@ def some_of(space: Recorded, count: int) -> Observations:
     return measured_rows(space, rows)
 
 
-def warm(space: Recorded, donor: Observations, seed: int) -> SurrogateSampler:
-    sampler = warm_started(make_sampler("surrogate", space.candidates, seed), donor, seed)
+def warm(space: Recorded, source: Observations, seed: int) -> SurrogateSampler:
+    sampler = warm_started(make_sampler("surrogate", space.candidates, seed), source, seed)
     assert isinstance(sampler, SurrogateSampler)
     return sampler
 
@@ -76,43 +76,43 @@ def weight(sampler: SurrogateSampler) -> float:
     return sampler.source.weight
 
 
-def test_good_donor_reaches_one_percent_within_fifteen(valley):
-    donor = some_of(valley, 200)
-    slower = replace(donor, values=donor.values + np.log(3) + 0.05 * np.sin(donor.rows))
+def test_good_source_reaches_one_percent_within_fifteen(valley):
+    source = some_of(valley, 200)
+    slower = replace(source, values=source.values + np.log(3) + 0.05 * np.sin(source.rows))
     ends = [search(valley, warm(valley, slower, seed), 60).reaches(0.01) for seed in range(5)]
     assert np.median(ends) <= 15, ends
 
 
 @pytest.mark.parametrize("fault", ["shuffled", "reversed"])
-def test_bad_donor_costs_at_most_a_tenth(valley, fault):
-    donor = some_of(valley, 200)
-    shuffled = np.random.default_rng(3).permutation(donor.values)
-    bad = replace(donor, values=shuffled if fault == "shuffled" else -donor.values)
+def test_bad_source_costs_at_most_a_tenth(valley, fault):
+    source = some_of(valley, 200)
+    shuffled = np.random.default_rng(3).permutation(source.values)
+    bad = replace(source, values=shuffled if fault == "shuffled" else -source.values)
     with_it = [search(valley, warm(valley, bad, seed), 200).reaches(0.01) for seed in range(6)]
     without = [simulate(valley, "surrogate", 200, seed).reaches(0.01) for seed in range(6)]
     assert geometric_mean(with_it) <= 1.1 * geometric_mean(without), (with_it, without)
 
 
-def test_first_trials_are_the_donors_fastest_and_a_random_one_between(valley):
-    donor = some_of(valley, 200)
-    sampler = warm(valley, donor, 0)
+def test_first_trials_are_the_source_fastest_and_a_random_one_between(valley):
+    source = some_of(valley, 200)
+    sampler = warm(valley, source, 0)
     first, _, third = rows = sampler.propose(3)
-    assert first == donor.rows[np.argmin(donor.values)]
-    assert third in donor.rows[np.argsort(donor.values)[:20]]
+    assert first == source.rows[np.argmin(source.values)]
+    assert third in source.rows[np.argsort(source.values)[:20]]
     assert np.count_nonzero(valley.candidates.choices[first] != valley.candidates.choices[third]) >= 2
     assert len(set(rows)) == 3
 
 
-def test_first_batch_holds_the_donors_and_random_ones_by_turns(valley):
-    donor = some_of(valley, 200)
-    rows = warm(valley, donor, 0).propose(10)
-    fast = set(donor.rows[np.argsort(donor.values)[:60]].tolist())
+def test_first_batch_holds_the_source_and_random_ones_by_turns(valley):
+    source = some_of(valley, 200)
+    rows = warm(valley, source, 0).propose(10)
+    fast = set(source.rows[np.argsort(source.values)[:60]].tolist())
     assert all(row in fast for row in rows[::2])
     assert not all(row in fast for row in rows[1::2])
 
 
 def after(sampler: SurrogateSampler, space: Recorded, count: int) -> float:
-    """Return the donor's weight after ``count`` results all over the space."""
+    """Return the source's weight after ``count`` results all over the space."""
     for row in range(0, 600, 600 // count):
         sampler.observe(row, float(space.seconds[row]))
     sampler.propose(1)
@@ -120,10 +120,10 @@ def after(sampler: SurrogateSampler, space: Recorded, count: int) -> float:
 
 
 def test_weight_follows_the_evidence(valley):
-    donor = some_of(valley, 200)
-    shuffled = replace(donor, values=np.random.default_rng(3).permutation(donor.values))
-    assert weight(warm(valley, donor, 0)) == pytest.approx(0.73, abs=0.01)
-    assert after(warm(valley, donor, 0), valley, 12) > 0.95
+    source = some_of(valley, 200)
+    shuffled = replace(source, values=np.random.default_rng(3).permutation(source.values))
+    assert weight(warm(valley, source, 0)) == pytest.approx(0.73, abs=0.01)
+    assert after(warm(valley, source, 0), valley, 12) > 0.95
     assert after(warm(valley, shuffled, 0), valley, 12) < 0.5
     assert after(warm(valley, shuffled, 0), valley, 60) < 0.1
 
@@ -159,13 +159,13 @@ def test_line_finds_the_multiple(covariance, multiple):
     assert 0 < found.std < 0.5
 
 
-def test_guess_is_the_same_in_pieces_and_screen_shows_the_donors(valley):
-    donor = some_of(valley, 50)
-    pieces, whole = TransferPrior(valley.candidates, donor), TransferPrior(valley.candidates, donor)
+def test_guess_is_the_same_in_pieces_and_screen_shows_the_sources(valley):
+    source = some_of(valley, 50)
+    pieces, whole = TransferPrior(valley.candidates, source), TransferPrior(valley.candidates, source)
     rows = np.arange(600)
     parted = np.concatenate([pieces.predict(rows[:7]), pieces.predict(rows[5:])])
     assert parted[7:] == pytest.approx(whole.predict(rows)[5:])
-    assert set(donor.rows.tolist()) <= set(whole.promising().tolist())
+    assert set(source.rows.tolist()) <= set(whole.promising().tolist())
 
 
 @pytest.mark.parametrize("name", ["surrogate", "random", "tpe", "anneal", "grid"])
@@ -187,20 +187,20 @@ def test_proposals_are_unseen_until_the_space_is_exhausted(valley, name):
 
 
 def test_equal_seeds_propose_equal_configurations(valley):
-    donor = some_of(valley, 50)
-    first, second = (search(valley, warm(valley, donor, 4), 20) for _ in range(2))
+    source = some_of(valley, 50)
+    first, second = (search(valley, warm(valley, source, 4), 20) for _ in range(2))
     assert first.ratios.tolist() == second.ratios.tolist()
 
 
 def test_results_transfer_by_name_and_value(tmp_path):
-    (tmp_path / "donor.csv").write_text("y,x,time_ms\nrow,4,1\nrow,8,2\nboth,4,3\n")
+    (tmp_path / "source.csv").write_text("y,x,time_ms\nrow,4,1\nrow,8,2\nboth,4,3\n")
     (tmp_path / "target.csv").write_text("x,y,time_ms\n2,row,1\n4,row,2\n4,column,3\n8,row,4\n")
-    donor, target = load_recorded(tmp_path / "donor.csv"), load_recorded(tmp_path / "target.csv")
-    found = translate(donor.candidates, measured_rows(donor, np.arange(3)), target.candidates)
+    source, target = load_recorded(tmp_path / "source.csv"), load_recorded(tmp_path / "target.csv")
+    found = translate(source.candidates, measured_rows(source, np.arange(3)), target.candidates)
     assert found.rows.tolist() == [1, 3]
     assert np.exp(found.values) * 1e3 == pytest.approx([1, 2])
-    with pytest.raises(UsageError, match="donor donor: 2 of its 3 configurations are in target; at least 10"):
-        donated(donor, target)
+    with pytest.raises(UsageError, match="--warm-start source: 2 of its 3 configurations are in target; at least 10"):
+        transferred(source, target)
 
 
 def write_tensor_core(path: Path, names: str, values: str) -> Candidates:
@@ -218,19 +218,19 @@ def write_tensor_core(path: Path, names: str, values: str) -> Candidates:
     ("names", "values", "rows"),
     [
         ("TILE_M,CHANNELS,STAGING,SHIFTS", "8,2,plain,1", [0, 1, 2]),
-        ("TILE_M,CHANNELS,STAGING,SHIFTS", "8,2,async,1", [1, 2]),  # not what the donor's configuration is now
+        ("TILE_M,CHANNELS,STAGING,SHIFTS", "8,2,async,1", [1, 2]),  # not what the source's configuration is now
         ("TILE_M,CHANNELS,STAGING,SHIFTS", "8,2,plain,2", [1, 2]),
         ("TILE_M,CHANNELS,STAGING,UNHEARD", "8,2,plain,7", [1, 2]),  # another template of this name
     ],
 )
 def test_recording_of_an_older_template_takes_first_choices(tmp_path, names, values, rows):
-    donor = write_tensor_core(tmp_path / "donor.csv", "TILE_M,CHANNELS,STAGING", "8,2,")
+    source = write_tensor_core(tmp_path / "source.csv", "TILE_M,CHANNELS,STAGING", "8,2,")
     target = write_tensor_core(tmp_path / "target.csv", names, values)
     known = Observations.of(rows=np.arange(3), values=np.zeros(3), variances=np.zeros(3))
-    assert sorted(translate(donor, known, target).rows.tolist()) == rows
+    assert sorted(translate(source, known, target).rows.tolist()) == rows
 
 
-def test_simulate_command_begins_with_a_donor(capsys, valley, tmp_path):
+def test_simulate_command_begins_with_a_source_recording(capsys, valley, tmp_path):
     write_valley(tmp_path / "space.csv", 64, 3)
     file = str(tmp_path / "space.csv")
     code, out, err = tune(capsys, "simulate", file, "--warm-start", file, "--seeds", "2", "--trials", "20")
@@ -239,12 +239,12 @@ def test_simulate_command_begins_with_a_donor(capsys, valley, tmp_path):
     (tmp_path / "other.csv").write_text("a,time_ms\n1,1\n2,2\n")
     code, _, err = tune(capsys, "simulate", file, "--warm-start", str(tmp_path / "other.csv"))
     assert (code, err.count("\n")) == (2, 1)
-    assert "donor other: 0 of its 2 configurations" in err
+    assert "--warm-start other: 0 of its 2 configurations" in err
 
 
 @pytest.fixture
 def store(tmp_path):
-    """A store with a study of each kind that could be a donor, and an empty one of B=10 to give to."""
+    """A store with a study of each kind that could be a source, and an empty one of B=10 to give to."""
     with Store.open(f"sqlite:///{tmp_path}/tuner.db") as opened:
         for name, count in (("sp18/conv1", 40), ("sp18/conv2", 20), ("fa18/conv2", 5)):
             handle = opened.study(toy_key(name, batch=50), ENVIRONMENT, TEMPLATES)
@@ -260,14 +260,14 @@ def find(store: Store, name: str, templates: tuple[KernelTemplate, ...] = TEMPLA
         problem=LAYER, device="cpu", templates=templates, storage="", sampler=sampler, trials=1, warm_start=name
     )
     store.study(toy_key(batch=10), ENVIRONMENT, TEMPLATES)
-    return find_donor(store, toy_key(batch=10), enumerate_space(templates, LAYER, LIMITS), options)
+    return find_source(store, toy_key(batch=10), enumerate_space(templates, LAYER, LIMITS), options)
 
 
-def test_nearest_study_is_the_donor(store):
-    donor = find(store, "auto")
-    assert donor.study.startswith("sp18/conv2 cpu B50")
-    assert (len(donor.known), donor.results) == (20, 20)
-    assert "20 of its 20 results are of configurations here" in str(donor)
+def test_nearest_study_is_the_source(store):
+    source = find(store, "auto")
+    assert source.study.startswith("sp18/conv2 cpu B50")
+    assert (len(source.known), source.results) == (20, 20)
+    assert "20 of its 20 results are of configurations here" in str(source)
     assert find(store, "sp18/conv1").study.startswith("sp18/conv1")
 
 
@@ -278,10 +278,10 @@ def grown(template: KernelTemplate) -> KernelTemplate:
     return replace(template, parameters=(replace(width, choices=(8, 16)), *others, fresh))
 
 
-def test_donor_of_an_older_template_takes_first_choices(store):
-    donor, space = find(store, "auto", templates=(grown(TOY),)), enumerate_space((grown(TOY),), LAYER, LIMITS)
-    assert (len(donor.known), donor.results) == (14, 20)  # a third of them are 32 wide
-    assert {space[row].as_dict()["FRESH"] for row in donor.known.rows.tolist()} == {"plain"}
+def test_source_of_an_older_template_takes_first_choices(store):
+    source, space = find(store, "auto", templates=(grown(TOY),)), enumerate_space((grown(TOY),), LAYER, LIMITS)
+    assert (len(source.known), source.results) == (14, 20)  # a third of them are 32 wide
+    assert {space[row].as_dict()["FRESH"] for row in source.known.rows.tolist()} == {"plain"}
 
 
 def test_carry_over_takes_nothing_of_an_older_template(store):
@@ -306,7 +306,7 @@ def test_auto_leaves_plain_samplers_and_unlike_templates_alone(store):
         ("", "there are: "),
     ],
 )
-def test_donor_that_cannot_give_is_one_line(store, name, says):
+def test_source_that_cannot_give_is_one_line(store, name, says):
     with pytest.raises(UsageError) as caught:
         find(store, name, templates=(TOY,))
     assert says in str(caught.value)
@@ -334,7 +334,7 @@ def test_run_says_where_it_begins(tmp_path):
     assert any(line.startswith("warm start from 'C2H12W11M3K3 cpu B9") for line in watcher.lines), watcher.lines
 
 
-def test_donor_of_no_use_leaves_no_empty_study(tmp_path):
+def test_useless_source_leaves_no_empty_study(tmp_path):
     template = faulty("none", threads=tuple(range(1, 30)))
     options = three_trials(tmp_path, template, SMALL_LAYER, "conv9")
     with pytest.raises(UsageError, match="has no studies; start one"):

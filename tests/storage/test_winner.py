@@ -26,8 +26,8 @@ from tuner.results import Result
 from tuner.storage import Store, StudyHandle
 from tuner.tuning import pipeline, session
 from tuner.tuning.finals import finalists, rank
+from tuner.tuning.finals_notes import finals_notes
 from tuner.tuning.rematch import another_was_faster
-from tuner.tuning.unheld import unheld
 
 LAYER = "C2H12W11M3K3"
 
@@ -56,7 +56,7 @@ def optunas(where: str | Path, name: str) -> optuna.trial.FrozenTrial:
         toy_ok(1, 0.5e-3),
         toy_ok(1, 0.5e-3, confirmed=True),
         changed(final(1, 0.5e-3), confirmed=False),
-        final(1, 0.5e-3, heat=50.0),
+        final(1, 0.5e-3, began=50.0),
         final(1, 0.999e-3),
         final(1, 1e-3),
     ],
@@ -85,7 +85,7 @@ def test_trial_that_wins_the_next_finals_is_optunas_best_again(handle: StudyHand
     handle.record_all([final(0, 2e-3), toy_ok(1, 1e-3)])
     handle.set_winner(toy_configuration(0))
     assert optunas(tmp_path / "tuner.db", handle.name).number == 0
-    handle.record_all([final(0, 2e-3, heat=200.0), final(1, 1.1e-3, heat=200.0)])
+    handle.record_all([final(0, 2e-3, began=200.0), final(1, 1.1e-3, began=200.0)])
     assert optunas(tmp_path / "tuner.db", handle.name).number == 0
     handle.set_winner(toy_configuration(1))
     assert optunas(tmp_path / "tuner.db", handle.name).number == 1
@@ -157,7 +157,7 @@ def test_what_is_slower_by_nearly_a_percent_is_no_tie() -> None:
 
 
 def test_only_what_was_measured_beside_the_fastest_ties_with_it() -> None:
-    fast, other = final(0, 1e-3), final(1, 1.001e-3, heat=50.0)
+    fast, other = final(0, 1e-3), final(1, 1.001e-3, began=50.0)
     end = rank([fast, other], lambda result: result is fast)
     assert (end.ranking[0], end.tied) == (fast, frozenset())
 
@@ -166,13 +166,13 @@ def test_what_does_not_hold_is_said_with_both_times() -> None:
     held, fell, failed = final(0, 6e-3), final(1, 9.34e-3), toy_failure(2, "wrong_result", "3 of 9 are wrong\nmore")
     before = {held.configuration.key: 5.9e-3, fell.configuration.key: 5.252e-3, failed.configuration.key: 5e-3}
     numbers = {each.configuration.key: 17 + place for place, each in enumerate((held, fell, failed))}
-    lines = unheld(before, (held, fell, failed), held, lambda result: numbers[result.configuration.key])
+    lines = finals_notes(before, (held, fell, failed), held, lambda result: numbers[result.configuration.key])
     assert lines == [
         "finals: trial 19 failed there: wrong_result: 3 of 9 are wrong",
         "finals: trial 18's 5.252 ms did not hold (9.34 interleaved)",
     ]
     before[held.configuration.key] = 5e-3
-    assert unheld(before, (held,), held, lambda result: 17) == [
+    assert finals_notes(before, (held,), held, lambda result: 17) == [
         "finals: trial 17 won with 6 ms, where the search had measured 5"
     ]
 

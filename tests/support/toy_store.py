@@ -176,9 +176,9 @@ def changed(result: Result, **evaluation: Any) -> Result:
     return dataclasses.replace(result, evaluation=dataclasses.replace(result.evaluation, **evaluation))
 
 
-def final(number: int, median: float = 1e-3, heat: float = 100.0) -> Result:
+def final(number: int, median: float = 1e-3, began: float = 100.0) -> Result:
     """Return a toy result of the finals."""
-    return dataclasses.replace(toy_ok(number, median, confirmed=True), settled=heat, searched=median)
+    return dataclasses.replace(toy_ok(number, median, confirmed=True), settled=began, searched=median)
 
 
 def fill(path: Path) -> Store:

@@ -19,7 +19,7 @@ from tuner.devices.compiler import Compiler
 from tuner.results import Costs, Result
 from tuner.storage import Store
 from tuner.tuning import Report, RunOptions, tune
-from tuner.tuning.budget import CLOSING, Budget, SearchClock, fitting, heat_seconds, longer, sample_seconds
+from tuner.tuning.budget import CLOSING, Budget, SearchClock, fitting, longer, pass_seconds, sample_seconds
 from tuner.tuning.rematch import more_rounds
 
 
@@ -38,22 +38,22 @@ def begun(seconds: float | None, elapsed: float) -> Budget:
     return Budget(seconds, time.monotonic() - elapsed)
 
 
-def test_a_heat_takes_its_checks_and_its_rounds() -> None:
+def test_a_pass_takes_its_checks_and_its_rounds() -> None:
     assert sample_seconds(FIVE[0]) == pytest.approx(0.02)
     assert sample_seconds(timed(0, 1.0)) == pytest.approx(1.2)
-    one = heat_seconds(FIVE, Heat(fewest=7, most=7))
+    one = pass_seconds(FIVE, Heat(fewest=7, most=7))
     assert one == pytest.approx(0.3 + 5 * (0.2 + 0.04) + 7 * 5 * 0.02)
-    assert heat_seconds(FIVE, Heat(seconds=2.0)) == pytest.approx(0.3 + 1.2 + 2.0)
-    assert heat_seconds([], Heat()) == 0.0
+    assert pass_seconds(FIVE, Heat(seconds=2.0)) == pytest.approx(0.3 + 1.2 + 2.0)
+    assert pass_seconds([], Heat()) == 0.0
 
 
 def test_search_leaves_time_for_the_finals_but_no_more_than_a_third() -> None:
     assert begun(None, 1e6).kept(FIVE) == 0.0
     assert begun(None, 1e6).left == math.inf
-    assert begun(90.0, 0.0).kept(FIVE) == pytest.approx(2 * heat_seconds(FIVE, Heat()))
+    assert begun(90.0, 0.0).kept(FIVE) == pytest.approx(2 * pass_seconds(FIVE, Heat()))
     assert begun(90.0, 0.0).kept([timed(n, 1.0) for n in range(5)]) == pytest.approx(30.0)
     assert longer(4.0) == Heat(fewest=3, most=90, seconds=4.0, limit=4.0)
-    assert begun(90.0, 0.0).kept(FIVE, suspects=2) == pytest.approx(2 * heat_seconds(FIVE, Heat()) + 10.0)
+    assert begun(90.0, 0.0).kept(FIVE, suspects=2) == pytest.approx(2 * pass_seconds(FIVE, Heat()) + 10.0)
     assert begun(40.0, 10.0).left == pytest.approx(30.0 - CLOSING, abs=5.0)
 
 
@@ -71,10 +71,10 @@ def test_finals_take_as_many_as_fit_and_keep_the_earlier_winner_among_them() -> 
     whole = fitting(everyone, 60.0, champion)
     assert whole is not None
     assert (list(whole[0]), whole[1].fewest) == (everyone, 7)
-    tight = fitting(everyone, heat_seconds(FIVE[:3], Heat(fewest=3, most=3)), champion)
+    tight = fitting(everyone, pass_seconds(FIVE[:3], Heat(fewest=3, most=3)), champion)
     assert tight is not None
     assert ([each.seconds for each in tight[0]], tight[1].fewest) == ([1e-3, 2e-3, 9e-3], 3)
-    one = heat_seconds(FIVE[:1], Heat(fewest=3, most=3))
+    one = pass_seconds(FIVE[:1], Heat(fewest=3, most=3))
     assert fitting(everyone, one, champion) is None
     alone = fitting(everyone, one, "")
     assert alone is not None
@@ -109,7 +109,7 @@ class Ticking:
         (Heat(fewest=3, seconds=0.0), 3),
     ],
 )
-def test_a_heat_ends_at_its_limit_but_not_before_three_rounds(
+def test_a_pass_ends_at_its_limit_but_not_before_three_rounds(
     monkeypatch: pytest.MonkeyPatch, heat: Heat, rounds: int
 ) -> None:
     monkeypatch.setattr(Ticking, "now", 0.0)

@@ -25,16 +25,16 @@ GO_ON = "interrupted: finished trials are stored; run the same command to contin
 
 
 class Pressed(InstantWorker):
-    """Signals its process in the heat of that number, whose measurements are lost."""
+    """Signals its process in the finals' pass of that number, whose measurements are lost."""
 
-    heat, press_in, ending = 0, 0, signal.SIGINT
+    passes, press_in, ending = 0, 0, signal.SIGINT
 
     def seconds_of(self, source):
         return 1.0
 
     def finals(self, tasks, heat, unless=False):
-        Pressed.heat += 1
-        if Pressed.heat == self.press_in:
+        Pressed.passes += 1
+        if Pressed.passes == self.press_in:
             signal.raise_signal(self.ending)
             return []
         return [(1.0 + number,) * heat.most for number in range(len(tasks))]
@@ -42,7 +42,7 @@ class Pressed(InstantWorker):
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch, capsys):
-    """Return a function that runs the command on a stand-in of a device, pressed in a heat (0: never)."""
+    """Return a function that runs the command on a stand-in of a device, pressed in a pass of the finals (0: never)."""
     store = f"sqlite:///{tmp_path}/tuner.db"
     monkeypatch.setattr(pipeline, "Compiler", InstantCompiler)
     monkeypatch.setattr(session, "Worker", lambda *_: Pressed())
@@ -52,7 +52,7 @@ def ask(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "_run_options", lambda given: options)
 
     def asked(*words, press_in=0, ending=signal.SIGINT):
-        Pressed.heat, Pressed.press_in, Pressed.ending = 0, press_in, ending
+        Pressed.passes, Pressed.press_in, Pressed.ending = 0, press_in, ending
         code, out, err = tune(capsys, "run", "conv2", "--storage", store, *words)
         return code, out, err
 

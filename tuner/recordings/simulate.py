@@ -28,7 +28,7 @@ class Plan:
         seeds: How many: 0, 1, ...
         batch: Proposals evaluated at once.
         noise: Tell each search times as it would have measured them; the truth is judged.
-        donor: A recording whose results each search begins with.
+        source: A recording whose results each search begins with.
 
     Raises:
         UsageError: Nothing to do, or an unknown sampler.
@@ -39,7 +39,7 @@ class Plan:
     seeds: int = 5
     batch: int = 1
     noise: bool = False
-    donor: Recorded | None = None
+    source: Recorded | None = None
 
     def __post_init__(self) -> None:
         for name in ("trials", "seeds", "batch"):
@@ -95,34 +95,34 @@ def follow(plan: Plan, spaces: Sequence[Recorded]) -> tuple[Summary, list[list[C
     """Make the searches of a plan on each space.
 
     Raises:
-        UsageError: The plan's donor has nothing in common with a space.
+        UsageError: The plan's source recording has nothing in common with a space.
     """
     curves = []
     for space in spaces:
-        donor = None if plan.donor is None else donated(plan.donor, space)
-        curves.append([_one(plan, space, donor, seed) for seed in range(plan.seeds)])
+        source = None if plan.source is None else transferred(plan.source, space)
+        curves.append([_one(plan, space, source, seed) for seed in range(plan.seeds)])
     scores = tuple(summarise(space, runs) for space, runs in zip(spaces, curves, strict=True))
     summary = Summary(sampler=plan.sampler, trials=plan.trials, seeds=plan.seeds, batch=plan.batch, scores=scores)
     return summary, curves
 
 
-def _one(plan: Plan, space: Recorded, donor: Observations | None, seed: int) -> Curve:
+def _one(plan: Plan, space: Recorded, source: Observations | None, seed: int) -> Curve:
     inner = make_sampler(plan.sampler, space.candidates, seed)
-    sampler = inner if donor is None else warm_started(inner, donor, seed)
+    sampler = inner if source is None else warm_started(inner, source, seed)
     return search(space.noisy(seed) if plan.noise else space, sampler, plan.trials, plan.batch)
 
 
-def donated(donor: Recorded, space: Recorded) -> Observations:
+def transferred(source: Recorded, space: Recorded) -> Observations:
     """Return a recording's results by the rows of another space.
 
     Raises:
         UsageError: Too few of its configurations are there.
     """
-    found = translate(donor.candidates, measured_rows(donor, np.arange(len(donor.candidates))), space.candidates)
+    found = translate(source.candidates, measured_rows(source, np.arange(len(source.candidates))), space.candidates)
     if len(found) < MIN_SHARED:
         raise UsageError(
-            f"donor {donor.name}: {len(found)} of its {len(donor.candidates):,} configurations are in {space.name}; at "
-            f"least {MIN_SHARED} are needed, so give one of the same kernel"
+            f"--warm-start {source.name}: {len(found)} of its {len(source.candidates):,} configurations are in "
+            f"{space.name}; at least {MIN_SHARED} are needed, so give one of the same kernel"
         )
     return found
 

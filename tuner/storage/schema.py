@@ -117,7 +117,9 @@ class ResultRow(Base):
     baseline: Mapped[str]
     reused: Mapped[bool]
     confirmed: Mapped[bool]
-    settled: Mapped[float | None] = mapped_column(default=None)  # when its heat of the finals began; none: in no finals
+    settled: Mapped[float | None] = mapped_column(
+        default=None
+    )  # when its pass of the finals began; none: not in the finals
     searched: Mapped[float | None] = mapped_column(default=None)  # seconds by the search, before the finals
     suspect: Mapped[bool] = mapped_column(default=False)  # in flight when its process died; not tried again since
     interrupted: Mapped[int] = mapped_column(default=0)  # how many times that happened

@@ -16,7 +16,6 @@ from tuner.tuning.budget import SearchClock
 from tuner.tuning.ceiling_check import CeilingCheck
 from tuner.tuning.context import RunContext
 from tuner.tuning.delivery import Delivery
-from tuner.tuning.ledger import Ledger
 from tuner.tuning.pipeline import Pipeline
 from tuner.tuning.progress import Progress
 from tuner.tuning.proposals import ProposalQueue
@@ -25,6 +24,7 @@ from tuner.tuning.resource_filter import ResourceFilter
 from tuner.tuning.retries import Retries
 from tuner.tuning.run import Run
 from tuner.tuning.source_studies import SourceStudy
+from tuner.tuning.state import RunState
 from tuner.tuning.stopping import Stopping
 
 
@@ -35,22 +35,22 @@ def open_run(context: RunContext, source: SourceStudy | None) -> Iterator[Run]:
     Args:
         source: Another study's results to begin with.
     """
-    options, handle, ledger = context.options, context.handle, ledger_of(context)
+    options, handle, state = context.options, context.handle, state_of(context)
     candidates = Candidates.of(context.searched)
     resource_filter = ResourceFilter(context.searched, candidates)
     clock = SearchClock(context.budget, len(handle.suspects()))
     with ExitStack() as stack:
         sampler = stack.enter_context(closing(_sampler(context, candidates, source)))
-        proposals = ProposalQueue(context.searched, sampler, resource_filter, handle, ledger.results.values())
+        proposals = ProposalQueue(context.searched, sampler, resource_filter, handle, state.results.values())
         pipeline = Pipeline(options, context.space, context.worker.facts, proposals, handle)
         stack.callback(pipeline.close)
         writer = Writer(handle)
-        delivery = Delivery(ledger, pipeline, proposals, writer, context.observer)
-        finals = Rematch(context=context, ledger=ledger, clock=clock, pipeline=pipeline, delivery=delivery)
-        ledger.costs.prepare = context.budget.elapsed
+        delivery = Delivery(state, pipeline, proposals, writer, context.observer)
+        finals = Rematch(context=context, state=state, clock=clock, pipeline=pipeline, delivery=delivery)
+        state.costs.prepare = context.budget.elapsed
         yield Run(
             context=context,
-            ledger=ledger,
+            state=state,
             clock=clock,
             proposals=proposals,
             pipeline=pipeline,
@@ -64,7 +64,7 @@ def open_run(context: RunContext, source: SourceStudy | None) -> Iterator[Run]:
         )
 
 
-def ledger_of(context: RunContext) -> Ledger:
+def state_of(context: RunContext) -> RunState:
     """Return what the study has already, with times as they would be measured now."""
     options = context.options
     known, drift = as_of_now(context.handle.results(), context.canary.before)
@@ -81,7 +81,7 @@ def ledger_of(context: RunContext) -> Ledger:
         known=len(known),
         reused=sum(result.reused for result in known),
     )
-    return Ledger(progress, known)
+    return RunState(progress, known)
 
 
 def _sampler(context: RunContext, candidates: Candidates, source: SourceStudy | None) -> Sampler:

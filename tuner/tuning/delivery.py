@@ -6,32 +6,32 @@ from collections import deque
 
 from tuner.results import Result
 from tuner.storage import Writer
-from tuner.tuning.ledger import Ledger
 from tuner.tuning.pipeline import Pipeline
 from tuner.tuning.progress import Observer
 from tuner.tuning.proposals import ProposalQueue
+from tuner.tuning.state import RunState
 
 
 class Delivery:
     """Hands results on while the device is busy with the next; what was shown is in the store."""
 
     def __init__(
-        self, ledger: Ledger, pipeline: Pipeline, proposals: ProposalQueue, writer: Writer, observer: Observer
+        self, state: RunState, pipeline: Pipeline, proposals: ProposalQueue, writer: Writer, observer: Observer
     ) -> None:
-        self._ledger, self._pipeline, self._proposals = ledger, pipeline, proposals
+        self._state, self._pipeline, self._proposals = state, pipeline, proposals
         self._writer, self._observer = writer, observer
         self._finished: deque[Result] = deque()
         self._unshown: deque[Result] = deque()
 
     def add(self, result: Result) -> None:
         """Count a trial; the others hear of it by the next :meth:`hand_over`."""
-        self._ledger.add(result)
-        self._ledger.progress.done += 1
+        self._state.add(result)
+        self._state.progress.done += 1
         self._finished.append(result)
 
     def take_in(self, result: Result) -> None:
         """Count a result of the finals, and hand it over; it is no new trial."""
-        self._ledger.add(result)
+        self._state.add(result)
         self._spread(result)
 
     def hand_over(self) -> None:
@@ -53,7 +53,7 @@ class Delivery:
         self._show()
 
     def _show(self, still_waiting: int = 0) -> None:
-        progress = self._ledger.progress
+        progress = self._state.progress
         progress.compiling = sum(not candidate.future.done() for candidate in self._pipeline.pending)
         while len(self._unshown) > still_waiting:
             self._observer.trial(self._unshown.popleft(), progress)

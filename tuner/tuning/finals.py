@@ -1,4 +1,4 @@
-"""Settle the winner: measure the best again, interleaved, and call a tie what the noise cannot tell apart."""
+"""Decide the winner from interleaved measurements; results that the noise cannot tell apart are tied."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tuner.kernels.template import KernelTemplate
 from tuner.results import Measurement, Result
 
 FINALISTS = 5
-FEW_ROUNDS = 3  # of a heat that is short of time
-LONGER = 3  # times the rounds and the seconds of a heat, where the noise is above NOISY
-NOISE = 0.01  # a smaller gain does not count
-TIE = 0.005  # medians of a heat closer than this are a tie, however tight their intervals
-NOISY = 0.05  # half a median's interval beyond which a tie says nothing of two configurations
-MOST_HEATS = 3
+FEW_ROUNDS = 3  # fewest rounds of a pass that is short of time
+LONGER = 3  # factor on the rounds and seconds of a pass when the noise is above NOISY
+NOISE = 0.01  # smallest gain that counts
+TIE = 0.005  # relative difference of medians within which results of a pass are tied, however tight their intervals
+NOISY = 0.05  # relative half-width of a median's interval beyond which a tie is uninformative
+MOST_PASSES = 3  # interleaved measurements of the finalists in one run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """The end of the finals: results with their new measurements, the winner and those tied with it first."""
+    """The outcome of the finals: results with their new measurements, the winner first."""
 
     ranking: tuple[Result, ...]
     tied: frozenset[str]
@@ -50,8 +50,8 @@ def noise_of(results: Sequence[Result]) -> float:
 def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Ranking:
     """Order results of the finals: the winner (the simplest of those tied with the fastest), the rest by median.
 
-    Only results of the fastest one's own heat can tie with it. Where the noise is above ``NOISY`` nearly everything is
-    within it, so that the simplest would win by no merit of its own: the fastest median does.
+    Only results of the fastest one's own pass can tie with it. Where the noise is above ``NOISY``, nearly everything is
+    tied and the simplest would win without merit, so the fastest median wins instead.
     """
     by_time = sorted(results, key=lambda result: result.seconds)
     if not by_time or by_time[0].measurement is None:
@@ -66,11 +66,11 @@ def rank(results: Sequence[Result], simplicity: Callable[[Result], int]) -> Rank
 
 
 def finalists(results: Sequence[Result], settled: frozenset[str], champion: str = "") -> list[Result]:
-    """Return the results to measure (again): the best five and the winner so far, until all of them were.
+    """Return the results to measure again, the best five and the winner so far; none once all have been.
 
     Args:
-        settled: Keys of those that were in these finals.
-        champion: The key of the earlier finals' winner, which defends its place.
+        settled: Keys of those already measured in these finals.
+        champion: The key of the earlier finals' winner, which takes part again.
     """
     ok = sorted((result for result in results if result.ok), key=lambda result: result.seconds)
     chosen = ok[:FINALISTS] + [each for each in ok[FINALISTS:] if each.configuration.key == champion]

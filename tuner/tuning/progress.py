@@ -98,8 +98,8 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """One line of the final tables: a trial and its result, and whether that has won or ties with what has."""
+class RankedResult:
+    """One row of the final table: a trial and its result, and whether it won or ties with the winner."""
 
     result: Result
     number: int | None
@@ -117,7 +117,7 @@ class Report:
         stopped: Lines on what is left unexplored, and on why it stopped by itself.
         over: The search is over: it ended by itself, or an earlier run's had.
         best: The winner, if there is one, and the fastest others; those within the noise of it are ``tied``.
-        finals: Lines on what did not hold in the finals.
+        finals: Notes on results that did not hold in the finals.
         baselines: Every named baseline that was measured, in the templates' order.
         failed: Results that are not ``ok``: of this run, or of the whole study where it has no other.
         tolerance: The largest absolute error that a correct kernel may have at this precision.
@@ -128,7 +128,7 @@ class Report:
 
     progress: Progress
     reason: str
-    best: tuple[Standing, ...]
+    best: tuple[RankedResult, ...]
     baselines: tuple[Result, ...]
     failed: tuple[Result, ...]
     costs: Costs

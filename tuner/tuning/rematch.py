@@ -1,4 +1,4 @@
-"""Run the finals of a study: confirm and measure the best again, interleaved, until the best five have been."""
+"""Run the finals of a study: confirm the best again and measure them interleaved, until the best five have been."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tuner.devices.compiler import MOST_KILLED
 from tuner.errors import Killed, Rejected, StorageError
 from tuner.results import Measurement, Result, Telemetry
 from tuner.storage import Champion
-from tuner.tuning.budget import SearchClock, fitting, heat_seconds, longer, sample_seconds
+from tuner.tuning.budget import SearchClock, fitting, longer, pass_seconds, sample_seconds
 from tuner.tuning.context import RunContext
 from tuner.tuning.delivery import Delivery
 from tuner.tuning.disturbance import Surroundings, noise_line, surroundings
-from tuner.tuning.finals import FINALISTS, MOST_HEATS, NOISY, complexity, finalists, noise_of, rank
-from tuner.tuning.ledger import Ledger
+from tuner.tuning.finals import FINALISTS, MOST_PASSES, NOISY, complexity, finalists, noise_of, rank
+from tuner.tuning.finals_notes import finals_notes
 from tuner.tuning.pipeline import POLL_SECONDS, Pipeline
-from tuner.tuning.progress import Standing, tell_doing
-from tuner.tuning.stored import standings
-from tuner.tuning.unheld import unheld
+from tuner.tuning.progress import RankedResult, tell_doing
+from tuner.tuning.state import RunState
+from tuner.tuning.stored import ranked_results
 
-SPARE_SECONDS = 2.0  # that are not worth another heat
-MOST_ROUNDS = 300  # of one that uses up the time
+SPARE_SECONDS = 2.0  # the least time left that is worth another pass
+MOST_ROUNDS = 300  # most rounds of the pass that uses up the time
 
 
 @dataclass(slots=True)
-class _Heats:
+class _FinalsSoFar:
     """What the finals of one run have done so far.
 
     Attributes:
-        before: Seconds by key, of those that were in them, before they were.
-        absent: Keys of those that do not compile any more, or could not be measured in time.
-        seen: The machine as the last heat found it.
+        before: Seconds by key of each finalist, as measured before the finals.
+        absent: Keys of those that no longer compile, or could not be measured in time.
+        seen: The state of the machine during the last pass.
     """
 
     before: dict[str, float] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class _Heats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """The best five, the winner first if there is one, and lines on what did not hold."""
+class FinalsResult:
+    """The best five, the winner first if there is one, and notes on results that did not hold."""
 
-    best: tuple[Standing, ...]
+    best: tuple[RankedResult, ...]
     lines: tuple[str, ...] = ()
 
 
@@ -55,28 +55,28 @@ class Rematch:
     """The finals of one run."""
 
     context: RunContext
-    ledger: Ledger
+    state: RunState
     clock: SearchClock
     pipeline: Pipeline
     delivery: Delivery
 
-    def settle(self, heats: int = MOST_HEATS, *, use_all: bool = False) -> Settled:
-        """Hold the finals; with ``heats=0`` the winner is as an earlier run settled it.
+    def settle(self, passes: int = MOST_PASSES, *, use_all: bool = False) -> FinalsResult:
+        """Run the finals; with ``passes=0`` the winner of an earlier run stays.
 
-        Once the run is interrupted, the winner is the best of the heats that were over, or an earlier run's.
+        If the run is interrupted, the winner is the best of the completed passes, or an earlier run's.
 
         Args:
-            use_all: Time that was kept for the finals and is left goes to more rounds of the last heat.
+            use_all: Spend what is left of the time reserved for the finals on more rounds of the last pass.
         """
-        started, held = time.monotonic(), _Heats()
-        handle, results = self.context.handle, self.ledger.results
+        started, held = time.monotonic(), _FinalsSoFar()
+        handle, results = self.context.handle, self.state.results
         self.delivery.flush()
-        for each in handle.results():  # another run's, perhaps
+        for each in handle.results():  # perhaps of another run
             results.setdefault(each.configuration.key, each)
         champion = handle.champion()
         best = champion.result.configuration.key if champion else ""
         tell_doing(self.context.observer, "finals: the best again, interleaved")
-        chosen = self._heats(heats, best, held)
+        chosen = self._measure_best(passes, best, held)
         if chosen and noise_of(chosen) > NOISY:
             self._longer(chosen, held)
         if use_all and self.clock.left_for_finals >= SPARE_SECONDS:
@@ -84,44 +84,43 @@ class Rematch:
         self.delivery.flush()
         late = best in held.absent - held.before.keys() and self.context.options.seconds is not None
         tied, lines = self._elect(held, defended=late)
-        self.ledger.costs.finals = time.monotonic() - started
-        return Settled(best=self._standings(tied), lines=lines)
+        self.state.costs.finals = time.monotonic() - started
+        return FinalsResult(best=self._ranked(tied), lines=lines)
 
-    def unsettled(self) -> Settled:
-        """Return the best five where the store takes no more: whom it names the winner, and what was found besides."""
+    def unsettled(self) -> FinalsResult:
+        """Return the best five when the store can no longer be written: its winner, and the fastest others."""
         try:
-            return Settled(best=self._standings())
+            return FinalsResult(best=self._ranked())
         except StorageError:
-            fastest = self.ledger.fastest(FINALISTS)
-            return Settled(best=tuple(Standing(result=each, number=None) for each in fastest))
+            fastest = self.state.fastest(FINALISTS)
+            return FinalsResult(best=tuple(RankedResult(result=each, number=None) for each in fastest))
 
-    def _standings(self, tied: frozenset[str] = frozenset()) -> tuple[Standing, ...]:
+    def _ranked(self, tied: frozenset[str] = frozenset()) -> tuple[RankedResult, ...]:
         handle = self.context.handle
-        return standings(handle.champion(), self.ledger.results.values(), handle.trial_number, tied)
+        return ranked_results(handle.champion(), self.state.results.values(), handle.trial_number, tied)
 
-    def _heats(self, most: int, best: str, held: _Heats) -> list[Result]:
-        """Measure the best until all of them were; return those of the last heat."""
-        results, chosen = self.ledger.results, list[Result]()
+    def _measure_best(self, most: int, best: str, held: _FinalsSoFar) -> list[Result]:
+        """Measure the best in passes until all of them have been; return those of the last pass."""
+        results, chosen = self.state.results, list[Result]()
         for _ in range(most):
             done = frozenset(held.before)
             entering = [each for key, each in results.items() if key not in held.absent]
             fits = fitting(finalists(entering, done, best), self.clock.left_for_finals, best)
             if fits is None or done.issuperset(each.configuration.key for each in fits[0]):
                 break
-            if not self._heat(*fits, held):
+            if not self._measure(*fits, held):
                 break
             chosen = [results[each.configuration.key] for each in fits[0]]
         return chosen
 
-    def _elect(self, held: _Heats, defended: bool) -> tuple[frozenset[str], tuple[str, ...]]:
-        """Let the store know who won; return the keys of those tied with it, and who did not hold.
+    def _elect(self, held: _FinalsSoFar, defended: bool) -> tuple[frozenset[str], tuple[str, ...]]:
+        """Store the winner; return the keys of those tied with it, and notes on results that did not hold.
 
         Args:
-            defended: The winner so far could not be measured in time: nothing that was not measured beside it deposes
-                it.
+            defended: The winner so far could not be measured in time; only a result measured beside it may replace it.
         """
         handle, space = self.context.handle, self.context.space
-        entered = [self.ledger.results[key] for key in held.before]
+        entered = [self.state.results[key] for key in held.before]
         end = rank(
             [each for each in entered if each.may_win],
             lambda result: complexity(space.template(result.configuration.template), result),
@@ -132,30 +131,30 @@ class Rematch:
         if winner:
             handle.set_winner(winner.configuration)
         numbers = {each.configuration.key: handle.trial_number(each.configuration) or 0 for each in entered}
-        lines = unheld(held.before, entered, winner, lambda result: numbers[result.configuration.key])
+        lines = finals_notes(held.before, entered, winner, lambda result: numbers[result.configuration.key])
         return end.tied, (*lines, *self._noise(winner, held.seen))
 
     def _noise(self, winner: Result | None, seen: Surroundings | None) -> list[str]:
-        """Return a warning with its cause where the winner's time is not known well."""
+        """Return a warning, with its cause, if the winner's time is uncertain."""
         spread = noise_of([winner]) if winner else 0.0
         if seen and spread > NOISY and not self.context.interrupt:
             seen = replace(seen, throttle=self.context.worker.telemetry().throttle)
         return list(filter(None, [noise_line(spread, seen)]))
 
-    def _longer(self, chosen: Sequence[Result], held: _Heats) -> None:
-        """Measure the same once more with more rounds, as far as the time allows: the noise is high."""
+    def _longer(self, chosen: Sequence[Result], held: _FinalsSoFar) -> None:
+        """Measure the same once more with more rounds, as the time allows, because the noise is high."""
         chosen, left = [each for each in chosen if each.ok], self.clock.left_for_finals
-        if chosen and heat_seconds(chosen, Heat()) <= left:
-            self._heat(chosen, longer(left), held)
+        if chosen and pass_seconds(chosen, Heat()) <= left:
+            self._measure(chosen, longer(left), held)
 
-    def _more_rounds(self, chosen: Sequence[Result], held: _Heats) -> None:
-        """Measure the same once more, in as many rounds as the time left allows: the winner is known the better."""
-        chosen = [self.ledger.results[each.configuration.key] for each in chosen]
+    def _more_rounds(self, chosen: Sequence[Result], held: _FinalsSoFar) -> None:
+        """Measure the same once more in as many rounds as the time left allows, for a more certain winner."""
+        chosen = [self.state.results[each.configuration.key] for each in chosen]
         if more := more_rounds(chosen, self.clock.left_for_finals):
-            self._heat(*more, held)
+            self._measure(*more, held)
 
-    def _heat(self, chosen: Sequence[Result], heat: Heat, held: _Heats) -> bool:
-        """Measure ``chosen`` interleaved and take their new results in; False when the worker could not."""
+    def _measure(self, chosen: Sequence[Result], limits: Heat, held: _FinalsSoFar) -> bool:
+        """Measure ``chosen`` interleaved and take in the new results; False if the worker could not."""
         context, worker = self.context, self.context.worker
         tasks = {result.configuration.key: task for result in chosen if (task := self.task_of(result)) is not None}
         if context.interrupt:
@@ -164,7 +163,7 @@ class Rematch:
         chosen = [result for result in chosen if result.configuration.key in tasks]
         canary, begun = context.canary.canary(), time.time()
         held.seen = surroundings(context.canary.before, canary)
-        ends = worker.finals(list(tasks.values()), heat, context.interrupt) if tasks else []
+        ends = worker.finals(list(tasks.values()), limits, context.interrupt) if tasks else []
         if not ends:
             if not context.interrupt:
                 context.observer.says("the finals could not be measured; the table shows the search's own measurements")
@@ -178,7 +177,7 @@ class Rematch:
         return True
 
     def task_of(self, result: Result, tries: int = MOST_KILLED) -> Task | None:
-        """Return the task that measures a result again, or None if it does not compile any more, or not in time."""
+        """Return the task that measures a result again, or None if it no longer compiles, or not in time."""
         candidate, budget = self.pipeline.candidate(result.configuration, baseline="final"), self.context.budget
         while not self.context.interrupt and budget.left > 0:
             if wait([candidate.future], timeout=min(POLL_SECONDS, budget.left)).done:
@@ -191,30 +190,30 @@ class Rematch:
             return self.task_of(result, tries - 1) if tries > 1 else None
         except Rejected:
             return None
-        best = self.ledger.progress.best
+        best = self.state.progress.best
         return built.task(incumbent=best.seconds if best else None)
 
 
 def more_rounds(chosen: Sequence[Result], left: float) -> tuple[Sequence[Result], Heat] | None:
-    """Return whom to measure once more, and how, in all of the time that is left; None where it is too short.
+    """Return what to measure once more and for how long, to use all of the time left; None if it is too short.
 
     Args:
         left: Seconds.
     """
     chosen = [each for each in chosen if each.ok]
-    last = sum(map(sample_seconds, chosen))  # the round that is under way when the limit comes
-    if not chosen or heat_seconds(chosen, Heat()) > left:
+    last = sum(map(sample_seconds, chosen))  # the round under way when the limit is reached
+    if not chosen or pass_seconds(chosen, Heat()) > left:
         return None
     return chosen, Heat(most=MOST_ROUNDS, seconds=left, limit=left - last)
 
 
 def another_was_faster(champion: Champion | None, entered: Mapping[str, float], winner: Result | None) -> bool:
-    """Whether another run settled a faster winner while these finals were held.
+    """Whether another run stored a faster winner during these finals.
 
     Args:
-        champion: Whom the store names the winner now.
-        entered: By key, those that were in these finals.
-        winner: Theirs.
+        champion: The winner in the store now.
+        entered: Seconds by key of those in these finals.
+        winner: The winner of these finals.
     """
     if champion is None or champion.result.configuration.key in entered or winner is None:
         return False

@@ -17,16 +17,16 @@ from tuner.tuning.ceiling_check import CeilingCheck
 from tuner.tuning.context import RunContext
 from tuner.tuning.delivery import Delivery
 from tuner.tuning.evaluation import Built
-from tuner.tuning.finals import MOST_HEATS
+from tuner.tuning.finals import MOST_PASSES
 from tuner.tuning.interrupt import interruptible
-from tuner.tuning.ledger import Ledger
 from tuner.tuning.pipeline import Candidate, Pipeline
-from tuner.tuning.progress import Report, Standing, Unstored
+from tuner.tuning.progress import RankedResult, Report, Unstored
 from tuner.tuning.proposals import ProposalQueue, measured
-from tuner.tuning.rematch import Rematch, Settled
+from tuner.tuning.rematch import FinalsResult, Rematch
 from tuner.tuning.resource_filter import FilterStats
 from tuner.tuning.retries import Retries
 from tuner.tuning.roofline_stop import near_floor
+from tuner.tuning.state import RunState
 from tuner.tuning.stopping import Stopping
 
 
@@ -40,7 +40,7 @@ class End:
     """
 
     reason: str
-    settled: Settled
+    settled: FinalsResult
     agreement: Agreement | None = None
 
 
@@ -49,7 +49,7 @@ class Run:
     """One run of a study, complete: see :func:`.assembly.open_run`, which makes its parts and ends them."""
 
     context: RunContext
-    ledger: Ledger
+    state: RunState
     clock: SearchClock
     proposals: ProposalQueue
     pipeline: Pipeline
@@ -67,14 +67,14 @@ class Run:
         Raises:
             Unstored: The store takes no more; has the report.
         """
-        context, progress, settled = self.context, self.ledger.progress, None
+        context, progress, settled = self.context, self.state.progress, None
         try:
             with self.writer, interruptible(context.observer.says, context.interrupt):
                 progress.begun = context.budget.elapsed
                 reason = self._search_and_suspects()
                 progress.searched = context.budget.elapsed
-                heats = 0 if is_settled(reason, context.handle.champion()) else MOST_HEATS
-                settled = self.finals.settle(heats, use_all=reason == "time")
+                passes = 0 if is_settled(reason, context.handle.champion()) else MOST_PASSES
+                settled = self.finals.settle(passes, use_all=reason == "time")
                 agreement = self._agreement(settled.best)
                 reason = "interrupted" if context.interrupt else reason
                 self._remember(reason)
@@ -90,32 +90,32 @@ class Run:
 
     def report(self, end: End) -> Report:
         """Return what the run found, what that cost, and what to know of it."""
-        context, ledger, facts = self.context, self.ledger, self.context.worker.facts
-        ledger.costs.compile_wait, ledger.costs.total = self.pipeline.waited, context.budget.elapsed
+        context, state, facts = self.context, self.state, self.context.worker.facts
+        state.costs.compile_wait, state.costs.total = self.pipeline.waited, context.budget.elapsed
         best = end.settled.best
         return Report(
-            progress=ledger.progress,
+            progress=state.progress,
             reason=end.reason,
             best=best,
-            baselines=measured(context.space, ledger.results.values()),
-            failed=tuple(each for each in (ledger.new if best else ledger.results).values() if not each.ok),
-            costs=ledger.costs,
-            health=(*context.canary.lines, *warnings(ledger.new.values())),
+            baselines=measured(context.space, state.results.values()),
+            failed=tuple(each for each in (state.new if best else state.results).values() if not each.ok),
+            costs=state.costs,
+            health=(*context.canary.lines, *warnings(state.new.values())),
             tolerance=facts.tolerance,
             unit=facts.unit,
             agreement=end.agreement,
             finals=end.settled.lines,
             filter_stats=self.filter_stats,
-            stopped=self.stopping.lines(ledger.results),
+            stopped=self.stopping.lines(state.results),
             over=self.stopping.stop is not None and end.reason != "interrupted",
         )
 
     def _remember(self, reason: str) -> None:
         """Let the same command know that this search is over."""
-        if reason != "interrupted" and (ended := self.stopping.as_ended(self.ledger.results)):
+        if reason != "interrupted" and (ended := self.stopping.as_ended(self.state.results)):
             self.context.handle.set_ended(ended)
 
-    def _agreement(self, best: tuple[Standing, ...]) -> Agreement | None:
+    def _agreement(self, best: tuple[RankedResult, ...]) -> Agreement | None:
         """Let the network judge a winner whose factors are rounded."""
         context = self.context
         if context.options.precision == "fp32" or not best or not best[0].winner:
@@ -124,7 +124,7 @@ class Run:
             return None
         task, started = self.finals.task_of(best[0].result), time.monotonic()
         agreement = context.worker.agreement(task) if task else None
-        self.ledger.costs.finals += time.monotonic() - started
+        self.state.costs.finals += time.monotonic() - started
         return agreement
 
     def _search_and_suspects(self) -> str:
@@ -155,7 +155,7 @@ class Run:
 
     def _budget_spent(self) -> str:
         """Return why the search ends now; nothing while it does not."""
-        options, progress = self.context.options, self.ledger.progress
+        options, progress = self.context.options, self.state.progress
         progress.elapsed = self.context.budget.elapsed
         if self.context.interrupt:
             return "interrupted"
@@ -166,16 +166,16 @@ class Run:
         self.ceiling_check.look(progress)
         if near_floor(options, progress):
             return "floor"
-        return self.stopping.ask(progress, self.ledger.results)
+        return self.stopping.ask(progress, self.state.results)
 
     def _seconds_left(self) -> float:
         """Return how many seconds are left to the search."""
-        return self.clock.left(self.ledger.results.values())
+        return self.clock.left(self.state.results.values())
 
     def _fill(self) -> None:
         """Keep the compilers busy, with no more than the trials that are left."""
         trials = self.context.options.trials
-        self.pipeline.fill(None if trials is None else trials - self.ledger.progress.done)
+        self.pipeline.fill(None if trials is None else trials - self.state.progress.done)
 
     def _finish(self, candidate: Candidate) -> None:
         """Evaluate one compiled configuration; its result is handed over while a device apart has the next one."""
@@ -194,7 +194,7 @@ class Run:
             started=begun,
         )
         self.delivery.add(result)
-        self.ledger.progress.elapsed = self.context.budget.elapsed
+        self.state.progress.elapsed = self.context.budget.elapsed
         if self.context.shares_host:
             self.delivery.hand_over()
 
@@ -222,7 +222,7 @@ class Run:
 
     def _evaluated(self, candidate: Candidate, built: Built) -> Verdict | None:
         """Have the worker evaluate a configuration while the next ones are prepared; None if the budget ended."""
-        worker, best = self.context.worker, self.ledger.progress.best
+        worker, best = self.context.worker, self.state.progress.best
         started = time.monotonic()
         task = built.task(incumbent=best.seconds if best else None, prune=not candidate.baseline)
         most = max(0.0, self._seconds_left()) + TRIAL_SECONDS
@@ -232,15 +232,15 @@ class Run:
             self._fill()
         verdict = worker.finish(future)
         spent = time.monotonic() - started
-        self.ledger.costs.add(verdict, spent)
+        self.state.costs.add(verdict, spent)
         if verdict.outcome == TimedOut.outcome and most < worker.limit_of(task) and spent >= most:
-            self.clock.lost = self.ledger.costs.prepare
+            self.clock.lost = self.state.costs.prepare
             return None
         return verdict
 
     def _try_suspects(self) -> None:
         """Try what was on the device when an earlier run died: last, and one at a time."""
-        context, results = self.context, self.ledger.results
+        context, results = self.context, self.state.results
         for configuration in () if context.interrupt else context.handle.suspects():
             if not self.clock.suspect(results.values()):
                 return
@@ -254,7 +254,7 @@ class Run:
             while ready := self.pipeline.ready(context.interrupt, self._seconds_left()):
                 for candidate in ready:
                     self._finish(candidate)
-            self.ledger.progress.known -= configuration.key in self.ledger.new  # it counts once: as one of this run's
+            self.state.progress.known -= configuration.key in self.state.new  # it counts once: as one of this run's
 
 
 def is_settled(reason: str, champion: Champion | None) -> bool:

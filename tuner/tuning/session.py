@@ -20,7 +20,7 @@ from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Observer, Report, tell_doing
 from tuner.tuning.reuse import carry_over
-from tuner.tuning.source_studies import find_donor
+from tuner.tuning.source_studies import find_source
 from tuner.tuning.template_checks import check_not_too_many, check_some_left, left_out_by_heuristics, suited, try_python
 
 
@@ -50,12 +50,12 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
         space, searched, lacking = valid_spaces(options, templates, worker.facts.limits)
         with Store.open(options.storage) as store:
             tell("the store, and results to begin with")
-            donor = find_donor(
+            source = find_source(
                 store, study_key(space, options.spec, worker.facts, options.heuristics), searched, options
             )
             handle, news = open_study(store, space, options, worker.facts)
             announced.join(handle)
-            for line in (*news, *lacking, *([str(donor)] if donor else [])):
+            for line in (*news, *lacking, *([str(source)] if source else [])):
                 observer.says(line)
             context = RunContext(
                 options=options,
@@ -69,7 +69,7 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
                 canary=Canary(worker, observer),
             )
             tell("the sampler")
-            with open_run(context, donor) as run:
+            with open_run(context, source) as run:
                 end = run.to_the_end()
             return run.report(end)
 

@@ -1,4 +1,4 @@
-"""Whose results a run begins with: the same problem elsewhere, of another batch or precision, or a sibling problem."""
+"""Choose the study whose results a run starts from: the same problem elsewhere, or a similar one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tuner.storage import Store, StudyHandle, StudySummary
 from tuner.tuning.gain import known_of
 from tuner.tuning.options import AUTO, OFF, RunOptions
 
-LOOKED_AT = 3  # studies that ``auto`` reads at most
-GUIDED = ("surrogate", "tpe")  # samplers that ``auto`` serves: whoever asks for another wants that one's own way
+LOOKED_AT = 3  # most studies that ``auto`` reads
+GUIDED = ("surrogate", "tpe")  # samplers that accept prior results
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class SourceStudy:
         )
 
 
-def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -> SourceStudy | None:
-    """Return the donor that ``--warm-start`` names, the nearest there is for ``auto``, or None.
+def find_source(store: Store, key: StudyKey, space: Space, options: RunOptions) -> SourceStudy | None:
+    """Return the source study that ``--warm-start`` names, the nearest one for ``auto``, or None.
 
     Args:
-        key: Of the study that begins; it need not be stored yet, so that a donor of no use leaves no empty study.
+        key: The new study's key; it need not be stored yet, so a useless source leaves no empty study behind.
 
     Raises:
-        UsageError: The named study is not in the store, is this very study, or has nothing to give.
+        UsageError: The named study is not in the store, is this very study, or has too few usable results.
     """
     if options.warm_start == OFF:
         return None
@@ -50,9 +50,9 @@ def find_donor(store: Store, key: StudyKey, space: Space, options: RunOptions) -
         return None
     useful = [each for each in store.studies() if each.key != key and _shares(each, space)]
     for summary in sorted(useful, key=lambda each: _distance(each, key))[:LOOKED_AT]:
-        donor = _donor(store.find_study(summary.name), space)
-        if len(donor.known) >= MIN_SHARED:
-            return donor
+        source = _source(store.find_study(summary.name), space)
+        if len(source.known) >= MIN_SHARED:
+            return source
     return None
 
 
@@ -66,15 +66,15 @@ def _named(store: Store, key: StudyKey, space: Space, name: str) -> SourceStudy:
             f"--warm-start '{name}': its templates are {', '.join(theirs)}, this run's {', '.join(sorted(ours))}; "
             f"name a study of one of these, or {OFF}"
         )
-    donor = _donor(study, space)
-    if not donor.results:
+    source = _source(study, space)
+    if not source.results:
         raise UsageError(f"--warm-start '{name}': it has no results yet; tune it first, or name another, or {OFF}")
-    if len(donor.known) < MIN_SHARED:
+    if len(source.known) < MIN_SHARED:
         raise UsageError(
-            f"--warm-start '{name}': {len(donor.known)} of its {donor.results} results are of configurations here; "
+            f"--warm-start '{name}': {len(source.known)} of its {source.results} results are of configurations here; "
             f"at least {MIN_SHARED} are needed, so name another, or {OFF}"
         )
-    return donor
+    return source
 
 
 def _shares(summary: StudySummary, space: Space) -> bool:
@@ -82,7 +82,7 @@ def _shares(summary: StudySummary, space: Space) -> bool:
 
 
 def _distance(summary: StudySummary, ours: StudyKey) -> tuple[bool, bool, bool, bool, int]:
-    """Order donors: the same problem, the same kind of device, the same model, the same precision, the most results."""
+    """Order source studies: same problem, same kind of device, same model, same precision, most results."""
     theirs = summary.key
     return (
         theirs.shape[1:] != ours.shape[1:],
@@ -93,7 +93,7 @@ def _distance(summary: StudySummary, ours: StudyKey) -> tuple[bool, bool, bool, 
     )
 
 
-def _donor(study: StudyHandle, space: Space) -> SourceStudy:
+def _source(study: StudyHandle, space: Space) -> SourceStudy:
     results, here = study.results(), dict[str, Result]()
     for result in results:
         configuration = _completed(result.configuration, space)
@@ -103,10 +103,10 @@ def _donor(study: StudyHandle, space: Space) -> SourceStudy:
 
 
 def _completed(configuration: Configuration, space: Space) -> Configuration | None:
-    """Return a donor's configuration with the first choices of parameters that its template did not have yet.
+    """Return a source study's configuration, with first choices for parameters that were added since.
 
-    None where a parameter or a choice is no longer there. Only as a donor may the two count as one: a result is the
-    result of its own source alone.
+    None where a parameter or a choice has been removed. The two count as the same configuration only for a warm start:
+    a stored result belongs to the template source that it was measured with.
     """
     template = next((part.template for part in space.parts if part.template.name == configuration.template), None)
     if template is None:

@@ -11,15 +11,15 @@ from tuner.results import Result, StudyKey
 from tuner.storage import Champion, Store, StudyHandle, StudyView, view_of
 from tuner.tuning.finals import FINALISTS
 from tuner.tuning.options import RunOptions
-from tuner.tuning.progress import Costs, Progress, Report, Standing
+from tuner.tuning.progress import Costs, Progress, RankedResult, Report
 
 
-def standings(
+def ranked_results(
     champion: Champion | None,
     results: Iterable[Result],
     number_of: Callable[[Configuration], int | None],
     tied: frozenset[str] = frozenset(),
-) -> tuple[Standing, ...]:
+) -> tuple[RankedResult, ...]:
     """Return a study's winner, if there is one, and the fastest others; those whose keys are ``tied`` marked.
 
     Args:
@@ -29,10 +29,12 @@ def standings(
     others = [each for each in results if each.ok and each.configuration.key != best]
     others = sorted(others, key=lambda result: result.seconds)[: FINALISTS - bool(champion)]
     numbered = [(each, number_of(each.configuration)) for each in others]
-    rest = tuple(Standing(result=each, number=number, tied=each.configuration.key in tied) for each, number in numbered)
+    rest = tuple(
+        RankedResult(result=each, number=number, tied=each.configuration.key in tied) for each, number in numbered
+    )
     if champion is None:
         return rest
-    return (Standing(result=champion.result, number=champion.trial, winner=True, tied=best in tied), *rest)
+    return (RankedResult(result=champion.result, number=champion.trial, winner=True, tied=best in tied), *rest)
 
 
 def interrupted_early(options: RunOptions) -> Report | None:
@@ -51,7 +53,7 @@ def _report(view: StudyView) -> Report:
     return Report(
         progress=_progress(view),
         reason="interrupted",
-        best=standings(view.winner, results, view.number_of),
+        best=ranked_results(view.winner, results, view.number_of),
         baselines=(),
         failed=tuple(each for each in results if not each.ok),
         costs=Costs(),

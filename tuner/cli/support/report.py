@@ -15,7 +15,7 @@ from tuner.export.export import header_name
 from tuner.results import Result
 from tuner.storage import Store
 from tuner.storage.commands import command
-from tuner.tuning import Costs, Report, RunOptions, Standing
+from tuner.tuning import Costs, RankedResult, Report, RunOptions
 from tuner.tuning.finals import NOISY, noise_of
 from tuner.tuning.resource_filter import IDLE, LEAST_WARPS, SPILLS, FilterStats
 
@@ -87,7 +87,7 @@ def error_line(error: float, tolerance: float | None, unit: float | None) -> str
     )
 
 
-def _row(standing: Standing, winner: Result | None, yardstick: Yardstick) -> tuple[str, ...]:
+def _row(standing: RankedResult, winner: Result | None, yardstick: Yardstick) -> tuple[str, ...]:
     result, number = standing.result, standing.number
     sign = mark(result, winner, is_winner=standing.winner, tied=standing.tied)
     return (f"{sign}{'-' if number is None else number}", *speed(result, yardstick), result.configuration.template)

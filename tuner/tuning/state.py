@@ -1,4 +1,4 @@
-"""What a run knows: every result of its study, those of its own, the best of them, and what they cost."""
+"""The state of a run: every result of its study, its own new ones, the best of them, and the costs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tuner.results import Result
 from tuner.tuning.progress import Costs, Progress
 
 
-class Ledger:
-    """Results by their configuration's key; keeps ``progress`` in step with them.
+class RunState:
+    """Results by their configuration's key; ``progress`` is updated with each.
 
     Attributes:
         results: All of the study.
@@ -26,7 +26,7 @@ class Ledger:
             self._note_best(result)
 
     def add(self, result: Result) -> None:
-        """Take in a result of this run; one measured again, as in the finals, replaces the first."""
+        """Add a result of this run; a repeated measurement, as in the finals, replaces the earlier one."""
         key = result.configuration.key
         if before := self.new.get(key):
             self.progress.outcomes[before.outcome] -= 1
@@ -35,7 +35,7 @@ class Ledger:
         self._note_best(result)
 
     def fastest(self, count: int) -> list[Result]:
-        """Return the fastest correct results of the study, the first first."""
+        """Return the fastest correct results of the study, in order."""
         return sorted((each for each in self.results.values() if each.ok), key=lambda result: result.seconds)[:count]
 
     def _note_best(self, result: Result) -> None:

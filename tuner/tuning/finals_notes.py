@@ -1,4 +1,4 @@
-"""What the finals have to say: which results of the search did not hold, beside the winner's."""
+"""Notes on the finals: results of the search that did not hold when measured beside the winner."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tuner.tuning.finals import NOISY
 MOST_LINES = 5
 
 
-def unheld(
+def finals_notes(
     before: Mapping[str, float], finalists: Sequence[Result], winner: Result | None, number: Callable[[Result], int]
 ) -> list[str]:
-    """Return a line for each finalist that failed, or had been faster than the winner is and is slower than it now.
+    """Return a line for each finalist that failed, or that was faster than the winner in the search and is slower now.
 
     Args:
         before: Seconds by key, before the finals.
         finalists: As the finals measured them.
-        number: A result's trial.
+        number: Returns the number of a result's trial.
     """
     lines = []
     for each in sorted(finalists, key=lambda result: before[result.configuration.key]):
@@ -31,11 +31,11 @@ def unheld(
         elif then < winner.seconds < each.seconds and each.seconds > then * (1 + NOISY / 2):
             now = f"{1e3 * each.seconds:.4g} interleaved"
             lines.append(f"finals: trial {number(each)}'s {1e3 * then:.4g} ms did not hold ({now})")
-    return lines[:MOST_LINES] + winners_own(before, winner, number)
+    return lines[:MOST_LINES] + slower_winner(before, winner, number)
 
 
-def winners_own(before: Mapping[str, float], winner: Result | None, number: Callable[[Result], int]) -> list[str]:
-    """Return a line if the winner itself is clearly slower than the search had measured it."""
+def slower_winner(before: Mapping[str, float], winner: Result | None, number: Callable[[Result], int]) -> list[str]:
+    """Return a line if the winner itself is clearly slower than the search had measured."""
     then = before.get(winner.configuration.key) if winner else None
     if winner is None or then is None or winner.seconds <= then * (1 + NOISY):
         return []
