@@ -58,7 +58,7 @@ def from_json(text: str, path: Path) -> Iterator[Record]:
 
 
 def _from_cache(cache: dict[str, Any], names: list[str]) -> Iterator[Record]:
-    """Read a cache's entries; what its constraints excluded is no part of the space."""
+    """Read a cache's entries; what its constraints excluded is not part of the space."""
     for key, entry in cache.items():
         where = f"entry {key}"
         time = entry.get("time")
@@ -77,7 +77,7 @@ def _from_cache(cache: dict[str, Any], names: list[str]) -> Iterator[Record]:
 
 
 def _from_t4(results: list[Any]) -> Iterator[Record]:
-    """Read results in order; of a configuration that was tried more than once the first counts."""
+    """Read results in order; the first trial of a configuration counts."""
     known = set()
     for number, result in enumerate(results):
         where = f"result {number}"

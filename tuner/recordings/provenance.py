@@ -1,4 +1,4 @@
-"""Which of our own templates a recording is of: what its columns alone do not say."""
+"""Find which built-in templates a recording is of, which its columns alone do not say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.search.arrays import Floats, Rows
 from tuner.search.candidates import ABSENT, Axis, Candidates, Choice
 from tuner.search.derived_features import Figures, logarithms
 
-COMMENT = "# layer: "  # whatever the kind
+COMMENT = "# layer: "  # for every kind of problem
 
 
 def problem_of_text(text: str) -> Problem | None:
@@ -30,11 +30,11 @@ def problem_of_text(text: str) -> Problem | None:
 
 
 def with_origins(recorded: Candidates, problem: Problem | None) -> Candidates:
-    """Return recorded candidates with what those built-in templates say that they are of, and figures for a problem.
+    """Return recorded candidates completed by the built-in templates they are of, with figures for a problem.
 
     A parameter that the recording lacks takes its first choice: the template did not have it yet. One that the template
-    has no longer must have a single choice. A template of the same name with other parameters or choices is none of
-    ours, nor is one of the user's own.
+    no longer has must have a single choice. A template of the same name with other parameters or choices is not a
+    built-in one, nor is one of the user's own.
     """
     firsts, figures = dict[str, dict[str, Choice]](), list[dict[str, Floats]]()
     for group, name in enumerate(recorded.names):

@@ -22,7 +22,7 @@ class Curve:
 
     Attributes:
         ratios: Best time so far over the optimum after each evaluation; infinite before the first success.
-        proposals: Wall seconds of each proposal; a batch's are shared out evenly.
+        proposals: Wall seconds of each proposal; a batch's time is divided evenly.
         compiling: Seconds spent compiling up to each proposal; all 0 where the recording does not say.
     """
 
@@ -36,7 +36,7 @@ class Curve:
         return int(np.argmax(within)) + 1 if within.any() else len(self.ratios) + 1
 
     def compiled(self, share: float) -> float:
-        """Return the seconds of compiling until then, or of the whole search if never."""
+        """Return the seconds of compiling until then, or of the whole search if it never gets there."""
         return float(self.compiling[min(self.reaches(share), len(self.compiling)) - 1])
 
 
@@ -49,7 +49,7 @@ class Score:
         ratios: Mean best over optimum at each of ``checkpoints``.
         found: Share of the seeds within 1% at the end.
         proposal_ms, worst_ms: Median and largest wall time of a proposal.
-        compile_s: Median seconds of compiling to within 1%, one at a time; 0 where it was not recorded.
+        compile_s: Median seconds of compiling to within 1%, compiled one at a time; 0 if not recorded.
     """
 
     space: str
@@ -87,7 +87,7 @@ class Summary:
 
 
 def summarise(space: Recorded, curves: Sequence[Curve]) -> Score:
-    """Condense the curves of several seeds on one space; a search without a success stands at the slowest time."""
+    """Summarise the curves of several seeds on one space; a search without a success counts as the slowest time."""
     ratios = np.minimum(np.stack([curve.ratios for curve in curves]), space.worst / space.best)
     proposals = np.concatenate([curve.proposals for curve in curves]) * 1e3
     checkpoints = tuple(point for point in CHECKPOINTS if point <= ratios.shape[1])

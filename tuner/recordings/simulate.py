@@ -22,12 +22,12 @@ from tuner.suggestions import alternatives
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which searches to make of each space.
+    """Which searches to run on each space.
 
     Attributes:
         seeds: How many: 0, 1, ...
         batch: Proposals evaluated at once.
-        noise: Tell each search times as it would have measured them; the truth is judged.
+        noise: Give each search noisy times, as recorded; score the true ones.
         source: A recording whose results each search begins with.
 
     Raises:
@@ -50,7 +50,7 @@ class Plan:
 
 
 def simulate(space: Recorded, sampler: str, trials: int, seed: int, batch: int = 1) -> Curve:
-    """Search a recorded space; what comes after its optimum is not replayed.
+    """Search a recorded space; stops once the optimum is found.
 
     Raises:
         UsageError: An unknown sampler.
@@ -59,7 +59,7 @@ def simulate(space: Recorded, sampler: str, trials: int, seed: int, batch: int =
 
 
 def search(space: Recorded, sampler: Sampler, trials: int, batch: int = 1) -> Curve:
-    """Serve a sampler with the results of a recorded space until its optimum was found."""
+    """Give a sampler the results of a recorded space until its optimum is found."""
     tried: list[int] = []
     proposals: list[float] = []
     while len(tried) < trials and space.best not in space.seconds[tried]:
@@ -92,7 +92,7 @@ def replay(
 
 
 def follow(plan: Plan, spaces: Sequence[Recorded]) -> tuple[Summary, list[list[Curve]]]:
-    """Make the searches of a plan on each space.
+    """Run the searches of a plan on each space.
 
     Raises:
         UsageError: The plan's source recording has nothing in common with a space.

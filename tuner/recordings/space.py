@@ -43,10 +43,10 @@ class Recorded:
 
     Attributes:
         seconds: True time of every candidate; NaN for a failure.
-        measured: What a search is told; the truth unless noise was asked for.
+        measured: The time that a search is given: the true one unless noise was asked for.
         noise: Relative standard deviation of each candidate's runs.
         compile_seconds: What each candidate took to compile; 0 where it was not recorded.
-        pruned: Whose time is only a lower bound.
+        pruned: Candidates whose time is only a lower bound.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Recorded:
 
     @property
     def told_noise(self) -> Floats:
-        """What a search is told of the noise: none where it is told the truth."""
+        """The noise that a search is told of: none if it is given true times."""
         return self.noise if self.measured is not self.seconds else np.zeros_like(self.noise)
 
     def noisy(self, seed: int) -> Recorded:
@@ -134,7 +134,7 @@ def _from_csv(text: str) -> Iterator[Record]:
 
 
 def _cell(column: str, text: str, now: Mapping[str, str]) -> Value | None:
-    """Return a parameter's value, by its word of today where the column has another name now."""
+    """Return a parameter's value, in today's words if the column has been renamed."""
     if not text:
         return None
     value = _value(text)

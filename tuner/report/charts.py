@@ -28,7 +28,7 @@ class Bar:
 
 
 def bar_lines(bars: Sequence[Bar], width: int = WIDTH) -> list[str]:
-    """Draw bars as lines of at most ``width`` characters; the longest fills its column, lengths are to an eighth."""
+    """Draw bars as lines of at most ``width`` characters; the longest fills its column; lengths are to an eighth."""
     if not bars:
         return []
     labels, texts = max(len(bar.label) for bar in bars), max(len(bar.text) for bar in bars)

@@ -40,7 +40,9 @@ def curve_text(curves: Sequence[Curve], width: int = 60, height: int = 10) -> st
     ratios = Band.of(curves).middle
     columns = np.linspace(0, len(ratios) - 1, min(width, len(ratios))).astype(int)
     levels = np.geomspace(1.0, max(1.05, min(3.0, float(ratios[0]))), height)
-    rows = np.searchsorted(levels, np.minimum(ratios[columns], levels[-1]))  # the least level that is not below
+    rows = np.searchsorted(
+        levels, np.minimum(ratios[columns], levels[-1])
+    )  # the lowest level that is not below the ratio
     marks = Marks(mark="*", columns=np.arange(len(columns)), rows=rows)
     lines = text_plot([marks], len(columns), [f"{level:6.2f}" for level in levels[::-1]])
     return "\n".join([*lines, f"{'':8}1{len(ratios):>{len(columns) - 1}} evaluations"])
@@ -60,13 +62,13 @@ def curve_figure(title: str, curves: Mapping[str, Sequence[Curve]]) -> Figure:
     axes.set_yticks(levels, ["" if level in UNNAMED else f"{level:g}" for level in levels])
     axes.set_yticks([], minor=True)
     axes.grid(axis="y", color="#dddddd")
-    names = [f" {name}" for name in bands]  # one that began with an underscore would be left out
+    names = [f" {name}" for name in bands]  # matplotlib omits labels that begin with an underscore
     figure.legend(lines, names, loc="outside right upper", fontsize="small", frameon=False)
     return figure
 
 
 def _start(bands: Mapping[str, Band]) -> float:
-    """Return where the curves are worth looking at: the highest after their first few evaluations."""
+    """Return the top of the plot: the highest ratio after the first few evaluations."""
     return max(float(band.high[min(2, len(band.high) - 1)]) for band in bands.values())
 
 
@@ -76,5 +78,5 @@ def _add(axes: Any, band: Band, place: int, top: float) -> Any:
     evaluations, colour = np.arange(1, len(middle) + 1), COLOURS[place % len(COLOURS)]
     axes.fill_between(evaluations, low, high, color=colour, alpha=0.12, linewidth=0)
     (line,) = axes.plot(evaluations, middle, color=colour, linestyle="-" if place < len(COLOURS) else "--")
-    line.set(gid=f"median {place}", clip_on=False)  # whole where it runs along the frame
+    line.set(gid=f"median {place}", clip_on=False)  # not clipped where it runs along the frame
     return line

@@ -1,4 +1,4 @@
-"""Why the fast configurations of a study are fast: which parameters matter, and what a model makes of the rest."""
+"""Explain why the fast configurations of a study are fast: which parameters matter, and how well a model predicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.search.candidates import ABSENT, Axis, Candidates
 from tuner.search.model import Model
 from tuner.search.observations import Observations
 
-FEWEST = 10  # timed trials of the best one's template
+FEWEST = 10  # fewest timed trials of the best one's template
 TEMPLATE = "template"
 WIDTH, HEIGHT = 48, 14  # of the plot, in characters
 
@@ -27,13 +27,13 @@ Choices = Mapping[str, Sequence[Choice]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Influence:
-    """What one parameter does.
+    """The influence of one parameter.
 
     Attributes:
         importance: Its share of what sets the fastest tenth apart, by PED-ANOVA; None for the template.
         best: Its value in the fastest trial.
-        other: Its value in the fastest one that has another; None if there is none.
-        slower: By how much that one is slower: 0.1 is 10%.
+        other: Its value in the fastest trial with a different value; None if there is none.
+        slower: How much slower that trial is: 0.1 is 10%.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Explanation:
     """A study explained.
 
     Attributes:
-        trials: Timed trials that it rests on, of the template of the fastest one.
+        trials: Timed trials used, of the template of the fastest one.
         influences: The template first if there are several, then parameters, the most important first.
         measured, predicted: Milliseconds; each predicted from all the other trials.
     """
@@ -141,7 +141,7 @@ def _importances(results: Sequence[Result], choices: Choices) -> dict[str, float
             given = {name: _given(result)[name] for name in varied}
             study.add_trial(optuna.trial.create_trial(params=given, distributions=space, value=result.seconds))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # experimental; and that equal times have no fastest tenth
+            warnings.simplefilter("ignore")  # of an experimental feature, and of equal times without a fastest tenth
             evaluator = optuna.importance.PedAnovaImportanceEvaluator()
             found = optuna.importance.get_param_importances(study, evaluator=evaluator) if varied else {}
     finally:

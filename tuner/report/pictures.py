@@ -24,7 +24,7 @@ def check_picture(path: Path, option: str = "--plot") -> None:
     """Refuse a file that could not be drawn, before any time is spent.
 
     Raises:
-        UsageError: Another suffix than .svg or .png, a place that cannot be written, or matplotlib is not installed.
+        UsageError: A suffix other than .svg or .png, a place that cannot be written, or matplotlib is not installed.
     """
     if path.suffix not in SUFFIXES:
         raise UsageError(f"{option} {path}: '{path.suffix}' is not a kind of plot; give a .svg or .png file")
@@ -36,15 +36,15 @@ def check_picture(path: Path, option: str = "--plot") -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of so many inches; it needs no display and leaves matplotlib's settings alone."""
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it says where it keeps fonts
+    """Return an empty figure of a size in inches; it needs no display and leaves matplotlib's settings alone."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it logs where it keeps fonts
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def write_picture(path: Path, figure: Figure) -> None:
-    """Write a figure as its file's suffix says; in an SVG text stays text.
+    """Write a figure in the format of the file's suffix; in an SVG, text stays text.
 
     Raises:
         OSError: The file cannot be written.

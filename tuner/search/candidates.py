@@ -45,9 +45,9 @@ class Candidates:
         choices: Shape (n, p): index into each axis' choices, or ``ABSENT``.
         groups: Shape (n,): which template each row belongs to, a position in ``names``.
         names: The templates' names.
-        firsts: By template and parameter the first choice, which stands for a parameter that older results lack;
-            without the templates of which only results are known.
-        figures: What templates derive from their parameters; none where they are not known.
+        firsts: The first choice by template and parameter, which is assumed for a parameter that older results lack;
+            templates of which only results are known are missing.
+        figures: Sizes that templates derive from their parameters; none where they are unknown.
     """
 
     axes: tuple[Axis, ...]
@@ -129,7 +129,7 @@ class Candidates:
 
     @cached_property
     def model_features(self) -> list[Feature]:
-        """Features of the codes: a number, its valuation, and whether it is the very same number; a word as one.
+        """Features of the codes: a number, its valuation, and whether it is the same number; one for a word.
 
         With several templates their choice is one; with several sizes so is the volume, and each figure.
         """
@@ -144,7 +144,7 @@ class Candidates:
             if is_word(self.axes[axis].choices):
                 features.append(Feature(axis, pairwise(table), "word"))
                 continue
-            if len(table) <= 3:  # two choices, and what stands for none
+            if len(table) <= 3:  # two choices, and the neutral row
                 features += [Feature(axis, pairwise(part), "flag") for part in np.hsplit(table, table.shape[1])]
                 continue
             kinds = number_kinds(self.axes[axis].choices)
@@ -159,7 +159,7 @@ class Candidates:
 
     @cached_property
     def _tables(self) -> list[tuple[int, Floats]]:
-        """For each axis that varies: features by choice, with a last neutral row for ``ABSENT``."""
+        """Features by choice for each axis that varies, with a neutral last row for ``ABSENT``."""
         encoded = [(column, encode(axis.choices)) for column, axis in enumerate(self.axes) if len(axis.choices) > 1]
         return [(column, np.vstack([table, table.mean(axis=0)])) for column, table in encoded]
 

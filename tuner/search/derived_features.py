@@ -17,7 +17,7 @@ from tuner.search.arrays import Floats, Rows
 from tuner.search.features import Feature, pairwise
 
 LEVELS: Final = 100
-CHUNK = 1 << 16  # configurations at a time, so that what leads to a figure needs little memory
+CHUNK = 1 << 16  # configurations evaluated at a time, to limit memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class Figures:
 
         Args:
             groups: Shape (n,): which template each candidate belongs to.
-            by_group: What :func:`logarithms` says of the candidates of each template, in their order.
+            by_group: The output of :func:`logarithms` for the candidates of each template, in order.
         """
         columns = []
         for name in dict.fromkeys(name for figures in by_group for name in figures):
@@ -56,10 +56,10 @@ class Figures:
         return cls(np.column_stack(columns)) if columns else cls.none(len(groups))
 
     def features(self, column: int) -> list[Feature]:
-        """Return a feature for each figure, expected to matter like the volume; to have none is to be in the middle.
+        """Return a feature for each figure, with the prior of the volume; a missing figure counts as the middle.
 
         Args:
-            column: Where the codes of the first are.
+            column: The column of the first figure's codes.
         """
         distances = pairwise(np.append(np.linspace(0, 1, LEVELS), 0.5)[:, None])
         return [Feature(column + figure, distances, "volume") for figure in range(self.levels.shape[1])]
@@ -80,7 +80,7 @@ def logarithms(template: KernelTemplate, problem: Problem, rows: Rows) -> dict[s
 
 
 def without_figure(template: KernelTemplate, problem: Problem, rows: Rows) -> list[str]:
-    """Return a line for each figure that some configurations lack: searched all the same, it tells nothing of them."""
+    """Return a line for each figure that some configurations lack: they are searched without it."""
     lacking = {name: np.count_nonzero(np.isnan(each)) for name, each in logarithms(template, problem, rows).items()}
     return [
         f"template {template.name}: figure '{name}' is no positive number for {count:,} of {len(rows):,} "

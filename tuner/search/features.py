@@ -16,12 +16,12 @@ Kind = Literal["number", "valuation", "exact", "flag", "word", "volume"]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What a model may tell configurations apart by.
+    """A property by which a model can tell configurations apart.
 
     Attributes:
-        column: Where its codes are among those of :meth:`Candidates.codes_of`.
+        column: The column of its codes in :meth:`Candidates.codes_of`.
         distances: Between each two codes.
-        kind: What it is; how much and how smoothly it is expected to matter follows from that.
+        kind: Its kind, which determines the prior of how much and how smoothly it matters.
     """
 
     column: int
@@ -74,7 +74,7 @@ def shape_of(choice: int | float | str) -> tuple[int, int] | None:
 
 
 def volumes(choices: Sequence[int | float | str]) -> Floats | None:
-    """Return the logarithm of each size, X times Y for a shape; None where choices are no sizes."""
+    """Return the logarithm of each size, X times Y for a shape; None where choices are not sizes."""
     values = [shape[0] * shape[1] if (shape := shape_of(choice)) else choice for choice in choices]
     if any(isinstance(value, str) or value <= 0 for value in values):
         return None

@@ -1,6 +1,6 @@
-"""What some results say of all configurations, for stopping, explaining and warm-starting a search.
+"""Predict all configurations from some results, for stopping, explaining and warm-starting a search.
 
-The samplers' own kernel, fitted once to given results.
+Uses the samplers' kernel, fitted once to the given results.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Model:
         return self._warp.undo(np.concatenate([np.zeros(0), *parts]))
 
     def uncertain(self, rows: Indices) -> tuple[Floats, Floats]:
-        """Return expectation and standard deviation of some rows; the deviation is as it is near the fastest."""
+        """Return expectation and standard deviation of some rows; the deviation applies near the fastest."""
         mean, whitened = self._at(rows)
         variance = self._posterior.variance(whitened)
         return self._warp.undo(mean), np.sqrt(np.maximum(variance, 1e-12)) * self._warp.spread
@@ -56,7 +56,7 @@ class Model:
         Args:
             widen: Factor on the standard deviations.
 
-        What the features do not explain is drawn for each row on its own: it is there without noise as well.
+        The part that the features do not explain is drawn for each row independently: it is not measurement noise.
         """
         mean, whitened = self._at(rows)
         codes = self.candidates.codes_of(rows)

@@ -1,4 +1,4 @@
-"""Results as a model takes them, and their record as they come in."""
+"""Results in the form that models use, and their log as they arrive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Observations:
     Attributes:
         rows: Their numbers among the candidates.
         values: Logarithms of their seconds.
-        variances: Of those, by measurement.
+        variances: Variances of the values due to measurement noise.
         censored: Where the value is only a lower bound, since timing stopped early.
     """
 
@@ -42,7 +42,7 @@ class Observations:
         return dict(zip(self.rows.tolist(), range(len(self)), strict=True))
 
     def holds(self, rows: Iterable[int]) -> Flags:
-        """Tell which of some rows there is a result of."""
+        """Tell which of some rows have a result."""
         return np.array([row in self._places for row in rows], dtype=bool)
 
     def of_rows(self, rows: Iterable[int]) -> Observations:
@@ -50,7 +50,7 @@ class Observations:
         return self.at([self._places[row] for row in rows])
 
     def at(self, places: Sequence[int] | Indices | Flags) -> Observations:
-        """Return the results at some places of the arrays."""
+        """Return the results at some positions of the arrays."""
         where = np.asarray(places) if len(places) else np.zeros(0, dtype=np.int64)
         return Observations(
             rows=self.rows[where],
@@ -61,7 +61,7 @@ class Observations:
 
     @cached_property
     def by_value(self) -> Indices:
-        """Places in the arrays, the fastest first."""
+        """Positions in the arrays, the fastest first."""
         return np.argsort(self.values, kind="stable").astype(np.int64)
 
     @property
@@ -89,7 +89,7 @@ class Observations:
 
 
 class ObservationLog:
-    """The results of a search so far; of several for a row the last counts."""
+    """The results of a search so far; the last of several for a row counts."""
 
     def __init__(self) -> None:
         self._results: dict[int, tuple[float, float, bool]] = {}

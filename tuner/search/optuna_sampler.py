@@ -126,4 +126,4 @@ class TunerSampler(optuna.samplers.BaseSampler):
         try:
             study.stop()
         except RuntimeError:
-            return  # asked and told, not optimised: the next ask says that the space is exhausted
+            return  # ask-and-tell has nothing to stop: the next ask raises that the space is exhausted

@@ -1,8 +1,8 @@
-"""What a configuration will use of the device, learnt from the compiled ones around it.
+"""Predict what a configuration will use of the device, from compiled configurations around it.
 
-A thread's *demand* is the registers it has and the words that did not fit them (local memory). A Gaussian process on
-its logarithm follows the study's own results, so that it serves any template; warps on a multiprocessor follow from
-the launch alone. ``tests/benchmarks/predictor.py`` measures how well.
+A thread's *demand* is its registers plus the words that did not fit them (local memory). A Gaussian process on its
+logarithm learns from the study's own results, so it works for any template; warps on a multiprocessor follow from the
+launch and the registers. ``tests/benchmarks/predictor.py`` measures how well.
 
 Source:
     CUDA C++ Programming Guide, "Compute Capabilities": registers of a thread, threads and blocks of a multiprocessor.
@@ -50,14 +50,14 @@ def register_limit(configuration: Configuration, launch: Launch, limits: DeviceL
 
 
 def resident_warps(launch: Launch, registers: float, limits: DeviceLimits) -> int:
-    """Return how many warps a multiprocessor holds at once, if a thread has so many registers, as a mean perhaps."""
+    """Return how many warps a multiprocessor holds at once, given the registers of a thread, which may be a mean."""
     warps = warps_of(launch)
     whole = math.ceil(max(registers, 1))
     return resident_blocks(multiprocessor_of(limits), warps * WARP, whole, launch.shared_bytes) * warps
 
 
 def multiprocessor_of(limits: DeviceLimits) -> Multiprocessor:
-    """Return what a multiprocessor has, as far as limits tell: shared memory for one block of the largest size."""
+    """Return the resources of a multiprocessor as far as limits tell: shared memory for one block of the largest size."""
     return Multiprocessor(
         threads=THREADS,
         blocks=BLOCKS,
@@ -68,7 +68,7 @@ def multiprocessor_of(limits: DeviceLimits) -> Multiprocessor:
 
 
 def demand_of(resources: Resources) -> float | None:
-    """Return a thread's registers and spilled words together, or None where the device does not tell."""
+    """Return a thread's registers plus spilled words, or None where the device does not report them."""
     if not resources.registers:
         return None
     return resources.registers + (resources.local_bytes or 0) / 4
@@ -89,11 +89,11 @@ class Demand:
         return len(self._known)
 
     def learn(self, index: int, demand: float) -> None:
-        """Take the demand of a compiled configuration."""
+        """Add the demand of a compiled configuration."""
         self._known[index] = float(np.log2(demand))
 
     def predict(self, indices: Sequence[int]) -> tuple[Floats, Floats]:
-        """Return the expected logarithms and their standard deviations; needs two results at least."""
+        """Return the expected logarithms and their standard deviations; needs at least two results."""
         with one_thread():
             posterior = self._posterior
             if posterior is None or len(self._known) >= self._renewed + max(RENEW, self._renewed // RENEW):

@@ -1,4 +1,4 @@
-"""Results of one space by the rows of another, where both have the same configurations."""
+"""Translate results from one space to the rows of another, for configurations that both have."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MIN_SHARED = 10  # results of a source that a search must have in common with it
 
 
 def translate(source: Candidates, observations: Observations, target: Candidates) -> Observations:
-    """Return a source's results by the rows of another space; those without an equal there are left out.
+    """Return a source's results by the rows of another space; configurations that are not there are left out.
 
-    A parameter of the same name and value is the same. One that only the target has takes its template's first choice,
-    or must have a single choice where the template is not known; one that only the source has must have a single one.
+    Parameters match by name and value. One that only the target has takes its template's first choice, or must have a
+    single choice if the template is unknown; one that only the source has must have a single choice.
     """
     names = {name: group for group, name in enumerate(target.names)}
     free = {axis.name for axis in source.axes if len(axis.choices) > 1} - {axis.name for axis in target.axes}
@@ -42,7 +42,7 @@ def _given(source: Candidates, row: int) -> dict[str, Choice]:
 
 
 def _lacking(source: Candidates, target: Candidates, template: str) -> list[int | None]:
-    """Return for each axis which choice a configuration has that lacks it: perhaps ``ABSENT``, or None for unknown."""
+    """Return for each axis the choice of a configuration that lacks it: it may be ``ABSENT``, or None for unknown."""
     firsts, known = target.firsts.get(template), {axis.name for axis in source.axes}
     if firsts is not None:
         return [_place(axis, firsts[axis.name]) if axis.name in firsts else ABSENT for axis in target.axes]
@@ -60,7 +60,7 @@ def _translated(given: dict[str, Choice], axes: Sequence[Axis], lacking: Sequenc
 
 
 def _place(axis: Axis, value: Choice) -> int | None:
-    """Return which choice a value is; recordings hold numbers as words where another template has words there."""
+    """Return the choice for a value; recordings hold numbers as words if another template has words there."""
     texts = [str(choice) for choice in axis.choices]
     if value in axis.choices:
         return axis.choices.index(value)

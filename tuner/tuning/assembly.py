@@ -1,4 +1,4 @@
-"""A run's parts, made in order and handed to each other; whoever opens a run gets it complete."""
+"""Build a run: its parts are made in order and passed to each other, so that an open run is complete."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tuner.tuning.stopping import Stopping
 
 @contextmanager
 def open_run(context: RunContext, source: SourceStudy | None) -> Iterator[Run]:
-    """Give a run that is ready to begin; its compilers and its sampler end with the block.
+    """Yield a run that is ready to start; its compilers and its sampler end with the block.
 
     Args:
-        source: Another study's results to begin with.
+        source: Another study's results to start from.
     """
     options, handle, state = context.options, context.handle, state_of(context)
     candidates = Candidates.of(context.searched)
@@ -65,7 +65,7 @@ def open_run(context: RunContext, source: SourceStudy | None) -> Iterator[Run]:
 
 
 def state_of(context: RunContext) -> RunState:
-    """Return what the study has already, with times as they would be measured now."""
+    """Return the state of the study's stored results, with times corrected to what they would be now."""
     options = context.options
     known, drift = as_of_now(context.handle.results(), context.canary.before)
     if drift:
@@ -85,7 +85,7 @@ def state_of(context: RunContext) -> RunState:
 
 
 def _sampler(context: RunContext, candidates: Candidates, source: SourceStudy | None) -> Sampler:
-    """Return the sampler, in a process of its own where it takes its time and the device leaves it a core."""
+    """Return the sampler, in its own process if it is slow and the device leaves a core free for it."""
     options = context.options
     make = partial(sampler_for_run, options.sampler, candidates, options.seed, source.known if source else None)
     ahead = not context.shares_host and (source or options.sampler not in QUICK)

@@ -1,4 +1,4 @@
-"""The reference kernel's time before and during a run: whether the device is still what it was."""
+"""Canary: the reference kernel's time before and during a run shows whether the device has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DRIFT = 0.05
 
 
 class Canary:
-    """A device's health in one run, and every line said about it.
+    """The device's health during one run, and every line shown about it.
 
     Attributes:
         before: Times of the reference kernel in seconds before the first trial; none when it could not be timed.
@@ -28,7 +28,7 @@ class Canary:
         return statistics.median(now) if now else None
 
     def check(self) -> str:
-        """Time the reference kernel again after a fault, and say how the device has changed."""
+        """Time the reference kernel again after a fault, and report how its time has changed."""
         now = self.canary()
         if now is None or not self.before:
             line = "health check: the reference kernel could not be timed"
@@ -41,6 +41,6 @@ class Canary:
         return line
 
     def warn(self, line: str) -> None:
-        """Say a line now, and keep it for the report."""
+        """Show a line now, and keep it for the report."""
         self.lines.append(line)
         self._observer.says(line)

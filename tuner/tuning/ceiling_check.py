@@ -1,4 +1,4 @@
-"""A best at the floor is doubted: the ceilings may have been measured while other processes had the machine."""
+"""Check the ceilings when a result reaches the floor: they may have been measured on a busy machine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tuner.tuning.options import RunOptions
 from tuner.tuning.progress import Progress
 from tuner.tuning.roofline_stop import near_floor
 
-MOST = 3  # times in a run
+MOST = 3  # checks in one run
 
 
 class CeilingCheck:
-    """Measures the ceilings again before a floor that they set may end a search."""
+    """Measures the ceilings again before the floor derived from them may end a search."""
 
     def __init__(self, worker: Worker, options: RunOptions) -> None:
         self._worker = worker
@@ -26,7 +26,7 @@ class CeilingCheck:
         self._left = MOST
 
     def look(self, progress: Progress) -> None:
-        """Give ``progress`` the ceilings as they are now, if its best reads as at the floor and is new."""
+        """Update the ceilings in ``progress`` if its best is new and appears to be at the floor."""
         best = progress.best
         if not self._left or best is None or best is self._believed or not near_floor(self._wanted, progress):
             return

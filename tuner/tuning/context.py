@@ -1,4 +1,4 @@
-"""What every part of a run works with, from its beginning to its end."""
+"""What every part of a run shares from beginning to end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tuner.tuning.progress import Observer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """The surroundings of one run: what was asked, who watches, the device, the study, the clock.
+    """The context of one run: its options, observer, device, study and clock.
 
     Attributes:
-        space: All of the study's.
+        space: The whole space of the study.
         searched: The part of it that this run searches.
         interrupt: True once Ctrl-C was pressed.
     """
@@ -36,5 +36,5 @@ class RunContext:
 
     @property
     def shares_host(self) -> bool:
-        """Whether kernels run on the cores that compile."""
+        """Whether kernels run on the cores that also compile."""
         return self.worker.facts.shares_host

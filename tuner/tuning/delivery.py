@@ -1,4 +1,4 @@
-"""Results on their way from the device: to the store, to the sampler, and to whoever watches."""
+"""Deliver results from the device to the store, the sampler and the observer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.tuning.state import RunState
 
 
 class Delivery:
-    """Hands results on while the device is busy with the next; what was shown is in the store."""
+    """Hands results on while the device is busy with the next one; a result is stored before it is shown."""
 
     def __init__(
         self, state: RunState, pipeline: Pipeline, proposals: ProposalQueue, writer: Writer, observer: Observer
@@ -24,18 +24,18 @@ class Delivery:
         self._unshown: deque[Result] = deque()
 
     def add(self, result: Result) -> None:
-        """Count a trial; the others hear of it by the next :meth:`hand_over`."""
+        """Count a trial; the next :meth:`hand_over` delivers it."""
         self._state.add(result)
         self._state.progress.done += 1
         self._finished.append(result)
 
     def take_in(self, result: Result) -> None:
-        """Count a result of the finals, and hand it over; it is no new trial."""
+        """Record a result of the finals and hand it over; it does not count as a new trial."""
         self._state.add(result)
         self._spread(result)
 
     def hand_over(self) -> None:
-        """Let the store, the pipeline, the sampler and the observer have what is finished."""
+        """Deliver what is finished to the store, the pipeline, the sampler and the observer."""
         while self._finished:
             result = self._finished.popleft()
             self._unshown.append(result)

@@ -13,20 +13,20 @@ from pathlib import Path
 from tuner.bench.telemetry import disturbing
 from tuner.tuning.finals import NOISY
 
-LOOKS = 5  # at the running processes
-BETWEEN = 0.01  # seconds
-MOVED = 0.05  # share by which a canary that moved less has not moved
+LOOKS = 5  # samples of the running processes
+BETWEEN = 0.01  # seconds between two samples
+MOVED = 0.05  # smallest relative change of the canary that counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """A machine's state around a measurement.
+    """The state of the machine around a measurement.
 
     Attributes:
-        load: Its load average over a minute; None where it does not say.
-        running: Other processes that wanted a core in the median look.
-        cores: That this process may use.
-        canary: Times of the reference kernel, over those before the search; None if it could not be timed.
+        load: The load average over a minute; None where the system has none.
+        running: Other processes that wanted a core, as the median of the samples.
+        cores: The cores that this process may use.
+        canary: Time of the reference kernel relative to that before the search; None if it could not be timed.
         throttle: Reasons for which the device was slowed down.
     """
 
@@ -38,7 +38,7 @@ class Surroundings:
 
     @property
     def causes(self) -> list[str]:
-        """What of it disturbs, in words."""
+        """What disturbs the measurement, in words."""
         found = []
         if self.running:
             average = "" if self.load is None else f", load average {self.load:.1f}"
@@ -53,7 +53,7 @@ class Surroundings:
 
 
 def surroundings(before: Sequence[float], now: float | None, throttle: str = "") -> Surroundings:
-    """Look at the machine; takes about 50 ms, in which this process wants no core.
+    """Sample the state of the machine; takes about 50 ms, in which this process uses no core.
 
     Args:
         before, now: Seconds of the reference kernel, before the search and now.
@@ -71,7 +71,7 @@ def surroundings(before: Sequence[float], now: float | None, throttle: str = "")
 
 
 def others_running(source: Path = Path("/proc/loadavg")) -> int:
-    """Return how many other processes want a core, in the median of a few looks; 0 where that cannot be read."""
+    """Return how many other processes want a core, as the median of a few samples; 0 where that cannot be read."""
     looks = []
     for _ in range(LOOKS):
         with suppress(OSError, ValueError, IndexError):

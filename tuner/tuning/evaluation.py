@@ -1,7 +1,7 @@
-"""One configuration on its way to its evaluation: rendered, compiled, handed to the worker.
+"""Evaluate one configuration: render it, compile it, hand it to the worker.
 
-A run and its finals compile many ahead and so take the steps one by one; export, replay, verify and compare have one
-configuration, and call :func:`build`.
+A run and its finals compile many configurations ahead and so call the steps separately; export, replay, verify and
+compare have one configuration, and call :func:`build`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Prepared:
     """A kernel's source and launches, ready for the compiler.
 
     Attributes:
-        confirm: Numbers of rows, each with its launch, for which a would-be best must be right too.
+        confirm: Numbers of rows, each with its launch, for which a candidate for the best must be right too.
     """
 
     rendered: Rendered
     confirm: tuple[tuple[int, Launch], ...] = ()
 
     def built(self, compiled: Compiled) -> Built:
-        """Return it with its binary."""
+        """Combine it with its binary."""
         return Built(rendered=self.rendered, confirm=self.confirm, compiled=compiled)
 
 
@@ -46,13 +46,13 @@ class Built:
     def task(
         self, *, incumbent: float | None = None, prune: bool = False, confirm: bool = True, launches: int = 0
     ) -> Task:
-        """Return the worker's task: to measure in full and confirm, unless something else is said.
+        """Return the worker's task; by default it measures in full and confirms.
 
         Args:
-            incumbent: Seconds of the best so far; only what is faster is confirmed.
-            prune: It may stop early where it is clearly slower than that.
+            incumbent: Seconds of the best so far; only a faster result is confirmed.
+            prune: Stop early if it is clearly slower than that.
             confirm: Check it on second inputs and ragged batches too.
-            launches: As many more at the end, each of them checked.
+            launches: Number of additional launches at the end, each of them checked.
         """
         return Task(
             binary=self.compiled.binary,

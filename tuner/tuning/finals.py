@@ -34,8 +34,8 @@ def complexity(template: KernelTemplate, result: Result) -> int:
 def indistinguishable(fastest: Measurement, other: Measurement) -> bool:
     """Whether two interleaved measurements are within the noise of each other.
 
-    Samples of a round were taken next to each other, so their ratio is free of what drifts from round to round: it is
-    a tie unless the ratio's median is over 1 by more than ``TIE``, with its 95% interval.
+    Samples of a round were taken next to each other, so their ratio is free of drift from round to round: it is a tie
+    unless the 95% interval of the ratio's median lies above 1 by more than ``TIE``.
     """
     ratios = tuple(slow / fast for fast, slow in zip(fastest.samples, other.samples, strict=False))
     return Measurement(samples=ratios).interval[0] <= 1 + TIE

@@ -1,4 +1,4 @@
-"""The keys of results and studies: equal only if everything that could change a measurement is equal."""
+"""Keys of results and studies, equal only if everything that could change a measurement is equal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _geometry(template: KernelTemplate, configuration: Configuration, problem: P
 
 
 def study_key(space: Space, spec: BenchSpec, facts: BenchFacts, heuristics: bool = True) -> StudyKey:
-    """Return the identity of a study: its space, its templates' sources, and all that surrounds a measurement."""
+    """Return the identity of a study: its space, its templates' sources, and the conditions of its measurements."""
     return StudyKey(
         kind=spec.problem.kind,
         problem=spec.problem.name,
@@ -55,7 +55,7 @@ def study_key(space: Space, spec: BenchSpec, facts: BenchFacts, heuristics: bool
 
 
 def _files(space: Space) -> tuple[tuple[str, str], ...]:
-    """Return each template's name and a user's own file; nothing for all built-in ones, which nobody chose."""
+    """Return each template's name and the user's file for it; nothing if all built-in templates are used by default."""
     named, built_in = [part.template for part in space.parts], set(builtin_names(space.problem.kind))
     given = {each.name for each in named} | {name for name, _ in space.left_out}
     if given == built_in and not any(each.home for each in named):
@@ -66,7 +66,7 @@ def _files(space: Space) -> tuple[tuple[str, str], ...]:
 
 
 def _sources(space: Space) -> list[str]:
-    """Return the text of each template; of a user's own its Python too, since an edited launch measures anew."""
+    """Return the text of each template; for a user's own also its Python, as an edited launch invalidates results."""
     templates = [part.template for part in space.parts]
     return [each.source for each in templates] + [each.home.text for each in templates if each.home]
 
@@ -82,7 +82,7 @@ def _surroundings(spec: BenchSpec, facts: BenchFacts) -> list[object]:
 
 
 def _identity(problem: Problem) -> list[object]:
-    """Return what tells problems apart; a convolution's sizes alone, as ever, so that its old results are reused."""
+    """Return what distinguishes problems; for a convolution only its sizes, so that old results can still be reused."""
     return [*([problem.kind] if problem.kind != "conv" else []), *problem.sizes.values()]
 
 

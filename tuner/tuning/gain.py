@@ -1,16 +1,16 @@
-"""When a search is over because more of it would gain too little.
+"""Decide that a search is over because continuing would gain too little.
 
-The rule, in words. A search of at least ``FEWEST`` trials is over when
+The rule: a search of at least ``FEWEST`` trials is over when
 
-- the later half of its trials found nothing that is faster than the earlier half's best by more than the least gain
-  that counts: 1%, or the noise of a measurement where that is larger; and
-- a model of all results expects no more than that of the next ``HORIZON`` trials as well, with its deviations taken
-  ``WIDEN`` times, and it has results of every template; or else the last two thirds of ``LONG`` trials and more
-  brought nothing, whatever is expected.
+- the later half of its trials improved on the earlier half's best by no more than the least gain that counts: 1%, or
+  the noise of a measurement where that is larger; and
+- a model of all results, with its standard deviations multiplied by ``WIDEN``, expects no more than that from the next
+  ``HORIZON`` trials either, and it has results of every template; or else the last two thirds of at least ``LONG``
+  trials gained nothing, whatever the model expects.
 
-It is asked at every tenth more trials. Alone, the first would end a search that was lucky early, and the second one
-that the model does not understand; and a model whose deviations are wide never ends one in a large space.
-``tests/benchmarks/stopping.py`` says what that gives on recorded spaces.
+It is applied each time the number of trials has grown by a tenth. The first condition alone would end a search that was
+lucky early, the second alone one that the model does not understand; and a model with wide deviations never ends a
+search of a large space. ``tests/benchmarks/stopping.py`` measures the rule on recorded spaces.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from tuner.search.model import Model
 from tuner.search.observations import Observations
 from tuner.tuning.finals import NOISE
 
-FEWEST = 100  # trials before anything is judged
-LONG = 240  # from here on a model that expects more may be overruled
-EVERY = 1.1  # the next judgement comes after this many times the trials
-HORIZON = 48  # further trials looked ahead, whether or not this run has time for them
+FEWEST = 100  # trials before the first judgement
+LONG = 240  # trials from which a model that expects more may be overruled
+EVERY = 1.1  # growth in the number of trials between two judgements
+HORIZON = 48  # further trials whose gain is predicted, whether or not this run has time for them
 DRAWS = 200
 WIDEN = 1.5
 POOL = 3_000
-NEAR = 5  # configurations whose neighbours are looked at
+NEAR = 5  # fastest configurations whose neighbours are considered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Trials in their order.
+    """Trials in order.
 
     Attributes:
         rows: Their numbers among the candidates.
         values: Logarithms of their seconds; NaN for a failure.
-        variances: Of those, by measurement.
+        variances: Variances of the values due to measurement noise.
     """
 
     rows: Indices
@@ -57,7 +57,7 @@ class History:
 
     @property
     def known(self) -> Observations:
-        """What was measured."""
+        """The successful trials."""
         good = ~np.isnan(self.values)
         return Observations.of(rows=self.rows[good], values=self.values[good], variances=self.variances[good])
 
@@ -69,13 +69,13 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one judgement found.
+    """The findings of one judgement.
 
     Attributes:
-        lately: What the later half of the trials gained.
-        long: The later two thirds gained nothing that counts, and there are many.
-        untried: There are templates of which nothing was tried.
-        expected: What the next trials are expected to gain; None where the half was reason enough to go on.
+        lately: Relative gain of the later half of the trials.
+        long: There are many trials, and the later two thirds gained nothing that counts.
+        untried: Some template has no trials yet.
+        expected: Expected relative gain of the next trials; None if the later half was reason enough to continue.
         least: The gain that counts.
     """
 
@@ -92,12 +92,12 @@ class Look:
 
     @property
     def hopeless(self) -> bool:
-        """Nothing that counts is expected."""
+        """Whether no gain that counts is expected."""
         return self.expected is not None and self.expected <= self.least and not self.untried
 
 
 class GainRule:
-    """Judges a search as it goes; see the head of this file."""
+    """Judges a search as it proceeds; see the head of this file."""
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
@@ -105,7 +105,7 @@ class GainRule:
         self._next = FEWEST
 
     def due(self, trials: int) -> bool:
-        """Say whether to judge after this many trials."""
+        """Whether to judge after this many trials."""
         return trials >= self._next
 
     def look(self, history: History, least: float) -> Look:
@@ -123,12 +123,12 @@ class GainRule:
 
 
 def least_gain(best: Result) -> float:
-    """Return the gain that counts: what two measurements near the best can differ by chance, but 1% at least."""
+    """Return the least gain that counts: the chance difference of two measurements near the best, but at least 1%."""
     return max(NOISE, best.measurement.spread / 1.96 if best.measurement else 0.0)
 
 
 def history_of(space: Space, results: Mapping[str, Result]) -> History:
-    """Return the results that are in the space, in their order, as the rule takes them."""
+    """Return the results that are in the space, in order, as the rule needs them."""
     placed = [(space.find(each.configuration), each) for each in results.values()]
     inside = [(row, each) for row, each in placed if row is not None]
     return History(
@@ -139,7 +139,7 @@ def history_of(space: Space, results: Mapping[str, Result]) -> History:
 
 
 def known_of(space: Space, results: Mapping[str, Result]) -> Observations:
-    """Return the measured results that are in the space, as a model takes them."""
+    """Return the measured results that are in the space, as a model needs them."""
     return history_of(space, results).known
 
 

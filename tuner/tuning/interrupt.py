@@ -1,4 +1,4 @@
-"""Ctrl-C during a run: the first one is a wish, noted and honoured between two steps; the second ends at once."""
+"""Ctrl-C during a run: the first stops it after the current step, the second aborts at once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Interrupt:
 
 @contextmanager
 def interruptible(says: Callable[[str], None], interrupt: Interrupt) -> Iterator[None]:
-    """Turn the first Ctrl-C into a note, so that it never lands in the middle of a write or of a lock.
+    """Turn the first Ctrl-C into a flag, so that it never interrupts a write or a held lock.
 
-    The second one does what it did before, as do other threads'. SIGTERM and SIGHUP are taken where a handler of
-    theirs shows that they mean the same, as in the command.
+    The second one has its previous effect, also in other threads. SIGTERM and SIGHUP are treated alike if they have a
+    handler of their own, as in the command.
 
     Args:
-        interrupt: Where it is noted.
+        interrupt: The flag to set.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -45,7 +45,7 @@ def interruptible(says: Callable[[str], None], interrupt: Interrupt) -> Iterator
         if interrupt:
             before[signum](signum, frame)
         interrupt.press()
-        with suppress(RuntimeError, OSError):  # in the middle of another line, or of a terminal that was closed
+        with suppress(RuntimeError, OSError):  # another line is being written, or the terminal was closed
             says(NOTED)
 
     for each in before:

@@ -1,4 +1,4 @@
-"""What a tuning run is asked to do."""
+"""The options of a tuning run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tuner.problems.problem import Problem
 
 DEFAULT_SECONDS = 90.0
 AUTO, OFF = "auto", "off"
-MOST_JOBS = 8 * (os.cpu_count() or 1)  # they all start at once, each with a Python
-MOST_SEED = 2**32 - 1  # of NumPy's older generator, in Optuna's samplers
+MOST_JOBS = 8 * (os.cpu_count() or 1)  # compiling processes; all start at once, each with its own Python
+MOST_SEED = 2**32 - 1  # largest seed of NumPy's legacy generator, which Optuna's samplers use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +25,15 @@ class RunOptions:
 
     Attributes:
         device: A resolved device name.
-        trials: New evaluations at most; None: no limit.
-        seconds: Wall-clock seconds of the whole run at most, preparation and finals included; None: no limit.
+        trials: Most new evaluations; None: no limit.
+        seconds: Most wall-clock seconds of the whole run, including preparation and finals; None: no limit.
         stop_at: Share of the floor at which the search ends; None: never.
-        only: Which part of the space this run searches; the study is that of the whole.
-        heuristics: Leave out what the templates' heuristics do; without them the study is another.
+        only: The part of the space that this run searches; the study is that of the whole space.
+        heuristics: Apply the templates' heuristics; without them it is a different study.
         stop: ``auto`` also ends the search at the floor, or when more of it would gain too little.
-        warm_start: ``auto``, ``off``, or the study whose results say where to begin.
+        warm_start: ``auto``, ``off``, or the study whose results the search starts from.
         jobs: Compiling processes.
-        trial_timeout, compile_timeout: Seconds; None for the rules' own.
+        trial_timeout, compile_timeout: Seconds; None for the defaults.
     """
 
     problem: Problem
@@ -76,7 +76,7 @@ class RunOptions:
 
     @property
     def spec(self) -> BenchSpec:
-        """What the worker prepares; a trial that may take longer may do so in one launch."""
+        """What the worker prepares; a raised trial limit also raises the limit of a single launch."""
         longest = max(self.protocol.launch_floor, self.trial_timeout or 0.0)
         protocol = replace(self.protocol, launch_floor=longest)
         return BenchSpec(

@@ -1,4 +1,4 @@
-"""Claimed configurations on their way through the compilers, some ahead of the one that is measured."""
+"""Compile claimed configurations, some ahead of the one being measured."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tuner.tuning.interrupt import Interrupt
 from tuner.tuning.options import RunOptions
 from tuner.tuning.proposals import ProposalQueue
 
-POLL_SECONDS = 0.2  # between looks at Ctrl-C while waiting for compilers
+POLL_SECONDS = 0.2  # interval of checks for Ctrl-C while waiting for compilers
 AHEAD = 2  # compilations in flight per compiling process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A claimed configuration on its way through the compiler.
+    """A claimed configuration that is being compiled.
 
     Attributes:
-        prepared: None where the template's Python failed for it, as the future then says.
+        prepared: None if the template's Python failed for it; the future then holds the error.
     """
 
     configuration: Configuration
@@ -41,11 +41,11 @@ class Candidate:
 
 
 class Pipeline:
-    """Owner of the compile pool; :meth:`close` ends it.
+    """Owns the compile pool; :meth:`close` ends it.
 
     Attributes:
-        pending: Submitted, and not yet handed on by :meth:`ready`.
-        claimed: Claimed in the store, and without a result.
+        pending: Submitted, but not yet returned by :meth:`ready`.
+        claimed: Claimed in the store, but without a result.
         waited: Seconds spent waiting for compilers.
     """
 
@@ -65,15 +65,15 @@ class Pipeline:
         self._compiler = Compiler(facts.environment, options.jobs, options.compile_timeout or COMPILE_SECONDS)
 
     def fill(self, most: int | None) -> None:
-        """Keep the compilers busy: claim what the queue gives, up to ``most`` without a result, and submit it."""
+        """Keep the compilers busy: claim proposals, up to ``most`` without a result, and submit them."""
         jobs = self._options.jobs
         room = AHEAD * jobs - len(self.pending)
         if room < jobs // 4:
-            return  # several at a time cost little more than one
+            return  # several proposals at a time cost little more than one
         if most is not None:
             room = min(room, most - len(self.claimed))
         while room > 0 and not (self.pending and not self._proposals.has_some(hurry=len(self.pending) < jobs)):
-            taken = self._proposals.take(min(room, jobs))  # the first compile meanwhile
+            taken = self._proposals.take(min(room, jobs))  # so that the first compile meanwhile
             if not taken:
                 break
             self.send(taken)
@@ -85,13 +85,13 @@ class Pipeline:
         self.pending += [self.candidate(configuration, baseline) for configuration, baseline in taken]
 
     def candidate(self, configuration: Configuration, baseline: str) -> Candidate:
-        """Render a configuration and submit it to the compilers; its future tells if either fails."""
+        """Render a configuration and submit it to the compilers; its future raises if either fails."""
         template, prepared = self._space.template(configuration.template), None
         future: Future[Compiled] = Future()
         try:
             prepared = prepare(template, configuration, self._options.problem, self._facts)
             future = self._compiler.submit(prepared.rendered.source)
-        except Infeasible as error:  # the template's Python fails for this one: its outcome, as the compiler's would be
+        except Infeasible as error:  # the template's Python failed: an outcome like a compiler's error
             future.set_exception(error)
         return Candidate(
             configuration=configuration,
@@ -109,14 +109,14 @@ class Pipeline:
             TunerError: The disk is full.
         """
         compiled = self._compiler.result(candidate.future)
-        assert candidate.prepared is not None  # else the future would have raised
+        assert candidate.prepared is not None  # otherwise the future would have raised
         return candidate.prepared.built(compiled)
 
     def ready(self, interrupt: Interrupt, most: float = math.inf) -> list[Candidate]:
-        """Wait for compilations: all of them where kernels run on the compiling cores, else the next to finish.
+        """Wait for compilations: for all where kernels run on the compiling cores, else for the next to finish.
 
         Args:
-            most: Seconds to wait; what is finished by then is returned.
+            most: Longest wait in seconds; what is finished by then is returned.
         """
         started = time.monotonic()
         futures = [candidate.future for candidate in self.pending]
@@ -129,16 +129,16 @@ class Pipeline:
         self.waited += time.monotonic() - started
         ready = [candidate for candidate in self.pending if candidate.future.done()]
         if not self._facts.shares_host:
-            ready = ready[:1]  # then the compilers are fed again before the next one is measured
+            ready = ready[:1]  # so that the compilers get more work before the next one is measured
         self.pending = deque(candidate for candidate in self.pending if candidate not in ready)
         return ready
 
     def arrived(self, configuration: Configuration) -> None:
-        """Forget the claim of a configuration that has its result."""
+        """Forget the claim of a configuration whose result has arrived."""
         self.claimed.pop(configuration.key, None)
 
     def give_back(self) -> None:
-        """Release what was claimed and has no result, and stop compiling it: the finals want the machine."""
+        """Release what was claimed and has no result, and stop compiling it, to free the machine for the finals."""
         if any(not candidate.future.done() for candidate in self.pending):
             self._compiler.abandon()
         self._handle.release(self.claimed.values())

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it, and what it ends with."""
+"""What a run reports to its observer, and its final report."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tuner.tuning.resource_filter import FilterStats
 
 @dataclass(slots=True)
 class Costs:
-    """Where the run's time went, in seconds; ``tuner`` is all that is none of the others.
+    """Where the run's time went, in seconds; ``tuner`` is the remainder.
 
     Attributes:
-        load: In the worker, but neither checking nor measuring: loading binaries, timing the canary.
+        load: Time in the worker other than checking and measuring: loading binaries, timing the canary.
     """
 
     prepare: float = 0.0
@@ -31,7 +31,7 @@ class Costs:
     total: float = 0.0
 
     def add(self, verdict: Verdict, spent: float) -> None:
-        """Count a trial that took ``spent`` seconds; all of them as its check, if it did not come to be measured."""
+        """Count a trial that took ``spent`` seconds; all of it counts as checking if it was never measured."""
         if verdict.evaluation.measurement is None:
             self.check += spent
             return
@@ -53,10 +53,10 @@ class Progress:
     Attributes:
         space: Valid configurations in all.
         known: Results the study had before this run.
-        reused: Those of them that were taken over from another study.
-        seconds, elapsed: Of the whole command, preparation and finals included; ``begun`` of these the search began,
-            ``searched`` it was over (0 while it is not).
-        compiling: Configurations in the compilers just now.
+        reused: How many of them were taken over from another study.
+        seconds, elapsed: Limit and time so far of the whole command, including preparation and finals.
+        begun, searched: Elapsed seconds when the search began and when it ended (0 until then).
+        compiling: Configurations being compiled now.
         naive: Seconds of the naive baseline on this device, or None until known.
     """
 
@@ -80,20 +80,20 @@ class Progress:
 
     @property
     def yardstick(self) -> Yardstick:
-        """What times are compared with, as far as that is known now."""
+        """What times are compared with, as far as it is known now."""
         return Yardstick(problem=self.problem, environment=self.environment, precision=self.precision, naive=self.naive)
 
     @property
     def floor(self) -> Roof | None:
-        """The problem's bound by the precision's own peak, or None while the device's ceilings are not known."""
+        """The problem's roofline bound at the precision's own peak, or None while the device's ceilings are unknown."""
         return self.yardstick.roof
 
     def roof_of(self, result: Result) -> Roof | None:
-        """Return the bound of what this configuration multiplies."""
+        """Return the roofline bound for this configuration's type of multiplication."""
         return self.yardstick.roof_of(result)
 
     def share_of_floor(self, result: Result) -> float | None:
-        """Return its bound over its time: 1.0 is as fast as the device allows with these operands."""
+        """Return the bound over the time: 1.0 is as fast as the device allows with these operands."""
         return self.yardstick.share_of_roof(result)
 
 
@@ -113,17 +113,17 @@ class Report:
 
     Attributes:
         reason: Why it stopped: ``trials``, ``time``, ``exhausted``, ``interrupted``, ``gain``, ``floor``,
-            ``over``: at once, since an earlier run's search was, ``storage``: the store takes no more.
-        stopped: Lines on what is left unexplored, and on why it stopped by itself.
+            ``over`` (an earlier run's search was already over), ``storage`` (the store could not be written).
+        stopped: Lines on what is left unexplored, and on why the search ended by itself.
         over: The search is over: it ended by itself, or an earlier run's had.
         best: The winner, if there is one, and the fastest others; those within the noise of it are ``tied``.
         finals: Notes on results that did not hold in the finals.
         baselines: Every named baseline that was measured, in the templates' order.
-        failed: Results that are not ``ok``: of this run, or of the whole study where it has no other.
+        failed: Results that are not ``ok``: of this run, or of the whole study if this run has no results.
         tolerance: The largest absolute error that a correct kernel may have at this precision.
         unit: The largest error of a plain FP32 kernel on the same inputs.
-        agreement: What the network makes of the winner, where its factors are rounded.
-        filter_stats: How the predictions of resources did.
+        agreement: How far the network's classes agree, if the winner's factors are rounded.
+        filter_stats: How accurate the resource predictions were.
     """
 
     progress: Progress
@@ -159,10 +159,10 @@ class Report:
 
 
 class Unstored(StorageError):
-    """The store took no more before the run's end.
+    """The store could no longer be written before the run's end.
 
     Attributes:
-        report: How far it came, with what is not in the store.
+        report: What the run found, including what is not in the store.
     """
 
     def __init__(self, why: StorageError, report: Report) -> None:
@@ -171,19 +171,19 @@ class Unstored(StorageError):
 
 
 def tell_doing(observer: Observer, what: str) -> None:
-    """Tell an observer what the run is busy with; one that has only the two older methods is spared."""
+    """Tell an observer what the run is doing; older observers without ``doing`` are skipped."""
     if doing := getattr(observer, "doing", None):
         doing(what)
 
 
 class Observer:
-    """Whoever watches a run: a progress bar, plain lines; this one shows nothing. Override what you want to see."""
+    """Shows a run's progress; this base class shows nothing. Override the methods you need."""
 
     def says(self, line: str) -> None:
         """Show one line of news."""
 
     def doing(self, what: str) -> None:
-        """Show what the run is busy with while no trial ends: a few words, or nothing."""
+        """Show what the run is doing between trials: a few words, or an empty string."""
 
     def trial(self, result: Result, progress: Progress) -> None:
         """Show that a trial has ended."""

@@ -1,4 +1,4 @@
-"""Where the next configurations come from: the named baselines, then the sampler; each is claimed before its use."""
+"""The queue of proposals: the named baselines, then the sampler's; each is claimed before use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.search.samplers.base import Sampler
 from tuner.storage import COMPILE, StudyHandle
 from tuner.tuning.resource_filter import ResourceFilter
 
-ROUNDS = 4  # of asking for proposals that are not hopeless; then any will do
+ROUNDS = 4  # requests for proposals that are not hopeless, before any are accepted
 Named = tuple[Configuration, str]
 
 
@@ -29,7 +29,7 @@ def baselines(space: Space) -> list[Named]:
 
 
 def in_turn(space: Space) -> list[Named]:
-    """Return the baselines in the order to measure them: the naive one, where searches had better begin, the others."""
+    """Return the baselines in the order to measure them: the naive one, the good starting points, the others."""
     starts = {each.name for part in space.parts for each in part.template.baselines if each.start}
     return sorted(baselines(space), key=lambda each: (not is_naive(each[1]), each[1] not in starts))
 
@@ -45,8 +45,8 @@ class ProposalQueue:
     """Hands out valid configurations that nobody has measured or claimed.
 
     Args:
-        sampler: Proposes; what ``resource_filter`` finds hopeless is put off.
-        known: Results the study has already; both learn from them.
+        sampler: Makes the proposals; those that ``resource_filter`` finds hopeless are deferred.
+        known: Results that the study has already; the sampler and the filter learn from them.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class ProposalQueue:
         self.exhausted = False
 
     def has_some(self, hurry: bool = False) -> bool:
-        """Say whether :meth:`take` answers at once; with ``hurry``, compilers wait for it."""
+        """Whether :meth:`take` would answer at once; with ``hurry``, compilers are waiting for it."""
         return bool(self._named) or self._sampler.has_some(hurry)
 
     def take(self, count: int) -> list[Named]:
         """Claim and return up to ``count`` configurations with their baseline names; none when nothing is left.
 
-        Fewer when the sampler would have to be waited for.
+        Fewer if that avoids waiting for the sampler.
         """
         taken: list[Named] = []
         while len(taken) < count and not self.exhausted and (not taken or self.has_some()):
@@ -111,7 +111,7 @@ class ProposalQueue:
             self._sampler.skip(index)
 
     def learn(self, result: Result) -> None:
-        """Tell the sampler what became of a configuration."""
+        """Tell the sampler the outcome of a configuration."""
         index = self._space.find(result.configuration)
         if index is None:
             return

@@ -1,4 +1,4 @@
-"""From what a person asks for to a run's options: the one place of the defaults, for the command and for Python."""
+"""Turn a user's request into a run's options: the one place for defaults, shared by the command and Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.suggestions import alternatives
 
 
 def asked_problem(problem: str | Problem, batch: int | None, device: str) -> Problem:
-    """Return the problem with its batch: the one given, else the one its sizes say, else what suits the device.
+    """Return the problem with its batch: the one given, else the one in its sizes, else one that suits the device.
 
     Args:
         device: A resolved device name.

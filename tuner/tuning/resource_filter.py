@@ -1,11 +1,11 @@
-"""Puts off proposals that are hopeless by the resources they would use, so that they need no compiler.
+"""Defer proposals that are hopeless by the resources they would use, so that they are not compiled.
 
-Hopeless is what was never near the best: on an H100, in 2,356 verified trials on five layers, nothing that kept more
+Hopeless means never observed near the best: on an H100, in 2,356 verified trials on five layers, nothing that kept more
 than 128 bytes a thread in local memory came within 1.40 times its layer's fastest, and nothing with fewer than 4 warps
 on a multiprocessor, one for each of its schedulers, within 1.69 times.
 
-Spills are predicted, and believed only while predictions made before compiling held afterwards. Every eighth hopeless
-proposal is compiled all the same, to know the error. What was put off comes last, when nothing else is left.
+Spills are predicted, and the predictions used only while they prove right after compiling. Every eighth hopeless
+proposal is compiled anyway as an audit. Deferred proposals come last, when nothing else is left.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tuner.search.resource_model import Demand, demand_of, register_limit, resid
 SPILLED_BYTES = 128
 LEAST_WARPS = 4
 LEAST_KNOWN = 24
-COMPARED = 60  # the last predictions that decide
-MOST_ERROR = 0.6  # of nine predictions in ten, on a logarithmic scale of base 2: a factor of 1.5
+COMPARED = 60  # latest predictions that decide whether they are trusted
+MOST_ERROR = 0.6  # largest 90th percentile of the errors, in log2: a factor of 1.5
 AUDIT_EVERY = 8
 SPILLS = "spills"
 IDLE = "idle"
@@ -37,15 +37,15 @@ IDLE = "idle"
 
 @dataclass(slots=True)
 class FilterStats:
-    """How a run's predictions did.
+    """How accurate a run's predictions were.
 
     Attributes:
-        dropped: Proposals put off, by reason: ``spills``, ``idle`` (schedulers without a warp).
+        dropped: Deferred proposals by reason: ``spills``, ``idle`` (schedulers without a warp).
         errors: Registers, predicted less compiled, of every configuration predicted before it was compiled.
         warps_right: How many of those have as many resident warps as predicted.
-        tried: Configurations predicted to be hopeless that were compiled all the same.
-        wrong: Those of them that were not.
-        fastest: The least seconds any of the tried took; infinite without one.
+        tried: Configurations predicted to be hopeless, but compiled anyway as an audit.
+        wrong: How many of them were mispredicted.
+        fastest: Shortest time in seconds of the tried ones; infinite if there is none.
     """
 
     dropped: dict[str, int] = field(default_factory=lambda: {SPILLS: 0, IDLE: 0})
@@ -66,14 +66,14 @@ class FilterStats:
 
 @dataclass(frozen=True, slots=True)
 class _Forecast:
-    """What was expected of a configuration: demand and its logarithm (None: not yet known), and why it is hopeless."""
+    """The prediction for a configuration: demand and its logarithm (None: unknown), and why it is hopeless."""
 
     demand: float | None
     why: str
 
 
 class ResourceFilter:
-    """Keeps the promising of some proposals; does nothing on a device without registers."""
+    """Keeps the promising proposals; does nothing on a device without registers."""
 
     def __init__(self, space: Space, candidates: Candidates) -> None:
         self._space = space
@@ -86,7 +86,7 @@ class ResourceFilter:
         self.stats = FilterStats()
 
     def keep(self, proposed: Sequence[int]) -> list[int]:
-        """Return the proposals to compile; the others are put off."""
+        """Return the proposals to compile; the others are deferred."""
         if not proposed or not self._on:
             return list(proposed)
         kept = []
@@ -100,11 +100,11 @@ class ResourceFilter:
         return kept
 
     def put_off(self, count: int) -> list[int]:
-        """Hand out what was put off, the first first."""
+        """Return deferred proposals, oldest first."""
         return [self._put_off.popleft() for _ in range(min(count, len(self._put_off)))]
 
     def learn(self, index: int, result: Result) -> None:
-        """Compare a compiled configuration with what was expected of it, and expect better of the next."""
+        """Compare a compiled configuration with its prediction, and update the model."""
         demand = demand_of(result.resources)
         if self._demand is None or demand is None or result.resources.registers is None:
             return
@@ -126,7 +126,7 @@ class ResourceFilter:
             seen.fastest = min(seen.fastest, result.seconds)
 
     def _trusted(self, why: str) -> bool:
-        """Say whether the predictions that could be compared were good enough to drop by."""
+        """Whether the predictions that could be verified were good enough to rely on."""
         if why == IDLE:
             return True  # shared memory and threads are known, not predicted
         close = len(self._recent) >= LEAST_KNOWN and float(np.quantile(self._recent, 0.9)) <= MOST_ERROR

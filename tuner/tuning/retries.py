@@ -1,4 +1,4 @@
-"""Configurations whose process was killed from outside: no verdict on them, so they are tried again later."""
+"""Retry configurations whose process was killed from outside, which says nothing about them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tuner.kernels.configuration import Configuration
 
 
 class Retries:
-    """Counts, by configuration, how often its process was killed by the system (no memory left) or by somebody."""
+    """Counts how often each configuration's process was killed, by the system (out of memory) or by a user."""
 
     def __init__(self) -> None:
         self._killed: Counter[str] = Counter()
 
     def wants(self, configuration: Configuration, verdict: Verdict) -> bool:
-        """Whether to try it again; after the third time its result is ``crashed``."""
+        """Whether to try it again; after the third time its outcome is ``crashed``."""
         if not verdict.killed:
             return False
         self._killed[configuration.key] += 1
@@ -24,5 +24,5 @@ class Retries:
 
     @staticmethod
     def line(configuration: Configuration, verdict: Verdict) -> str:
-        """Say that it is put off, and why."""
+        """Return a line that says that it is deferred, and why."""
         return f"{verdict.evaluation.message}; tried again later: {configuration}"

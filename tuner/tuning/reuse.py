@@ -1,4 +1,4 @@
-"""Take over what is still valid: results of other studies in the store whose fingerprint is the same here."""
+"""Reuse results of other studies in the store whose fingerprint is the same here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tuner.tuning.fingerprint import fingerprint
 
 
 def carry_over(store: Store, handle: StudyHandle, space: Space, spec: BenchSpec, facts: BenchFacts) -> list[str]:
-    """Copy results of sibling studies (same problem and device) that are valid here; return what to tell the user.
+    """Copy results of sibling studies (same problem and device) that are valid here; return lines to show the user.
 
-    A sibling of which nothing is new is mentioned only when the study begins.
+    A sibling with nothing new is mentioned only when the study is created.
     """
     news: list[str] = []
     taken = {result.configuration.key for result in handle.results()}

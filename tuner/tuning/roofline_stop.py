@@ -8,7 +8,7 @@ from tuner.tuning.progress import Progress
 
 
 def stop_floor(options: RunOptions, progress: Progress) -> Roof | None:
-    """Return the lowest floor of all that the run's templates may multiply: a faster kind may still be ahead."""
+    """Return the lowest floor over all operand types of the run's templates: a faster type may still be tried."""
     choices = [
         choice
         for template in options.templates
@@ -20,11 +20,11 @@ def stop_floor(options: RunOptions, progress: Progress) -> Roof | None:
 
 
 def near_floor(options: RunOptions, progress: Progress) -> bool:
-    """Whether the best is fully measured and has reached the share of the floor that was asked for."""
+    """Whether the best is fully measured and has reached the requested share of the floor."""
     best = progress.best
     if options.stop_at is None or best is None or best.measurement is None or best.measurement.pruned:
         return False
-    if best.text:  # its time on other data is another
+    if best.text:  # its time depends on the data
         return False
     floor = stop_floor(options, progress)
     return floor is not None and floor.share(best.seconds) >= options.stop_at

@@ -1,4 +1,4 @@
-"""The loop: which configurations next, compile them ahead, evaluate each in the worker, store its result."""
+"""The main loop: choose configurations, compile them ahead, evaluate each in the worker, store its result."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tuner.tuning.stopping import Stopping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a run came to its end.
+    """How a run ended.
 
     Attributes:
         reason: As in :class:`.progress.Report`.
-        agreement: What the network makes of the winner, where its factors are rounded.
+        agreement: How far the network's classes agree, if the winner's factors are rounded.
     """
 
     reason: str
@@ -65,7 +65,7 @@ class Run:
         """Search, try the suspects, and settle the winner.
 
         Raises:
-            Unstored: The store takes no more; has the report.
+            Unstored: The store could no longer be written; has the report.
         """
         context, progress, settled = self.context, self.state.progress, None
         try:
@@ -80,7 +80,7 @@ class Run:
                 self._remember(reason)
                 context.handle.note()
         except BaseException as error:
-            with suppress(TunerError):  # what is claimed is free again, where the store still answers
+            with suppress(TunerError):  # release the claims, if the store still answers
                 self.pipeline.give_back()
             if isinstance(error, StorageError):
                 end = End(reason="storage", settled=settled or self.finals.unsettled())
@@ -89,7 +89,7 @@ class Run:
         return End(reason=reason, settled=settled, agreement=agreement)
 
     def report(self, end: End) -> Report:
-        """Return what the run found, what that cost, and what to know of it."""
+        """Return what the run found, what it cost, and any warnings."""
         context, state, facts = self.context, self.state, self.context.worker.facts
         state.costs.compile_wait, state.costs.total = self.pipeline.waited, context.budget.elapsed
         best = end.settled.best
@@ -111,12 +111,12 @@ class Run:
         )
 
     def _remember(self, reason: str) -> None:
-        """Let the same command know that this search is over."""
+        """Store that this search is over, for the next run of the same command."""
         if reason != "interrupted" and (ended := self.stopping.as_ended(self.state.results)):
             self.context.handle.set_ended(ended)
 
     def _agreement(self, best: tuple[RankedResult, ...]) -> Agreement | None:
-        """Let the network judge a winner whose factors are rounded."""
+        """Check a winner whose factors are rounded with the whole network."""
         context = self.context
         if context.options.precision == "fp32" or not best or not best[0].winner:
             return None
@@ -135,7 +135,7 @@ class Run:
         return "interrupted" if self.context.interrupt else reason
 
     def _give_back(self) -> None:
-        """Store and show what is finished, and release what was claimed and is not."""
+        """Store and show what is finished, and release the other claims."""
         self.delivery.flush()
         self.pipeline.give_back()
 
@@ -154,7 +154,7 @@ class Run:
         return reason
 
     def _budget_spent(self) -> str:
-        """Return why the search ends now; nothing while it does not."""
+        """Return why the search ends now; empty while it continues."""
         options, progress = self.context.options, self.state.progress
         progress.elapsed = self.context.budget.elapsed
         if self.context.interrupt:
@@ -173,16 +173,16 @@ class Run:
         return self.clock.left(self.state.results.values())
 
     def _fill(self) -> None:
-        """Keep the compilers busy, with no more than the trials that are left."""
+        """Keep the compilers busy, with no more configurations than trials are left."""
         trials = self.context.options.trials
         self.pipeline.fill(None if trials is None else trials - self.state.progress.done)
 
     def _finish(self, candidate: Candidate) -> None:
-        """Evaluate one compiled configuration; its result is handed over while a device apart has the next one."""
+        """Evaluate one compiled configuration; its result is handed over while a separate device runs the next."""
         begun = time.time()
         verdict = self._verdict(candidate)
         if verdict is None:
-            return  # its claim is given back with those that were not begun
+            return  # its claim is released with those that were not begun
         if self.retries.wants(candidate.configuration, verdict):
             self._put_off(candidate, verdict)
             return
@@ -199,13 +199,13 @@ class Run:
             self.delivery.hand_over()
 
     def _put_off(self, candidate: Candidate, verdict: Verdict) -> None:
-        """Send a configuration behind those that wait; should this process die meanwhile, it is no suspect."""
+        """Move a configuration to the end of the queue; if this process dies meanwhile, it is not a suspect."""
         self.context.observer.says(self.retries.line(candidate.configuration, verdict))
         self.context.handle.mark(candidate.configuration, COMPILE)
         self.pipeline.send([(candidate.configuration, candidate.baseline)])
 
     def _verdict(self, candidate: Candidate) -> Verdict | None:
-        """Return what became of a configuration; None if the budget ended meanwhile."""
+        """Return the verdict on a configuration; None if the budget ended meanwhile."""
         try:
             built = self.pipeline.built(candidate)
         except Rejected as error:
@@ -239,7 +239,7 @@ class Run:
         return verdict
 
     def _try_suspects(self) -> None:
-        """Try what was on the device when an earlier run died: last, and one at a time."""
+        """Try the configurations that were on the device when an earlier run died: last, and one at a time."""
         context, results = self.context, self.state.results
         for configuration in () if context.interrupt else context.handle.suspects():
             if not self.clock.suspect(results.values()):
@@ -254,9 +254,9 @@ class Run:
             while ready := self.pipeline.ready(context.interrupt, self._seconds_left()):
                 for candidate in ready:
                     self._finish(candidate)
-            self.state.progress.known -= configuration.key in self.state.new  # it counts once: as one of this run's
+            self.state.progress.known -= configuration.key in self.state.new  # it counts once, as a result of this run
 
 
 def is_settled(reason: str, champion: Champion | None) -> bool:
-    """Say whether no finals are to be held: there is no time for them, or they were held where the search ended."""
+    """Whether to skip the finals: there is no time for them, or an earlier run held them after its search ended."""
     return reason == "interrupted" or (reason == "over" and champion is not None)

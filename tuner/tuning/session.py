@@ -1,4 +1,4 @@
-"""A tuning run from its options to its report: the worker, the study, where to begin, the loop."""
+"""A tuning run from its options to its report: the worker, the study, the starting point, the loop."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tuner.tuning.template_checks import check_not_too_many, check_some_left, le
 def tune(options: RunOptions, observer: Observer, started: float | None = None) -> Report:
     """Run a tuning study until its budget is spent, its space is exhausted, or Ctrl-C.
 
-    No configuration can end it: whatever one does is its outcome. Results are in the store when this returns, also
-    after ``KeyboardInterrupt``, which ends the search early and is reported as the reason.
+    No configuration can end it: whatever a configuration does is recorded as its outcome. Results are in the store when
+    this returns, also after ``KeyboardInterrupt``, which ends the search early and is reported as the reason.
 
     Args:
-        started: When the command began whose seconds are counted, by ``time.monotonic``; now, if not given.
+        started: When the command began, by ``time.monotonic``; its time counts from then. Default: now.
 
     Raises:
-        UsageError: Something asked for does not exist here; nothing was written.
-        StorageError: The store cannot be opened or written; what was committed stays. Where that happens in the midst
-            of the search it is an ``Unstored``, which has the report.
+        UsageError: Something requested does not exist here; nothing was written.
+        StorageError: The store cannot be opened or written; what was committed stays. During the search this
+            is an ``Unstored``, which has the report.
     """
     started = time.monotonic() if started is None else started
     foresee(options.storage)
@@ -77,7 +77,7 @@ def tune(options: RunOptions, observer: Observer, started: float | None = None) 
 def valid_spaces(
     options: RunOptions, templates: tuple[KernelTemplate, ...], limits: DeviceLimits
 ) -> tuple[Space, Space, list[str]]:
-    """Return the study's space, the part that this run searches, and lines on what is left out of them.
+    """Return the study's space, the part that this run searches, and lines on what they leave out.
 
     Raises:
         UsageError: Nothing is left, or more than can be searched; or a template's Python fails.
@@ -97,7 +97,7 @@ def valid_spaces(
 
 
 def open_study(store: Store, space: Space, options: RunOptions, facts: BenchFacts) -> tuple[StudyHandle, list[str]]:
-    """Make or resume the study; it takes over what its siblings have measured meanwhile and is valid here."""
+    """Create or resume the study, and take over valid results that its siblings have measured meanwhile."""
     key = study_key(space, options.spec, facts, options.heuristics)
     handle = store.study(key, facts.environment, [part.template for part in space.parts])
     return handle, carry_over(store, handle, space, options.spec, facts)

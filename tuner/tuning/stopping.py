@@ -1,4 +1,4 @@
-"""When a run's search ends by itself: at the device's floor, when more would gain too little, or where it was over."""
+"""End a search by itself: at the device's floor, when continuing would gain too little, or if it was already over."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tuner.tuning.roofline_stop import near_floor
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a search ends: a word for programs, a line for people."""
+    """Why a search ends: a word for programs, and a line for people."""
 
     reason: str
     why: str
@@ -34,7 +34,7 @@ def at_floor(options: RunOptions, progress: Progress) -> Stop | None:
 
 
 def too_little(look: Look) -> Stop | None:
-    """Stop when neither the later half of the trials nor a model of them gives hope."""
+    """Stop when neither the later half of the trials nor a model of them promises a gain."""
     if not look.over:
         return None
     share = "two thirds" if look.long else "half"
@@ -45,11 +45,11 @@ def too_little(look: Look) -> Stop | None:
 
 
 class Stopping:
-    """All rules that may end a search early; none unless the user asked for them.
+    """All rules that may end a search early, if the user asked for them.
 
     Args:
-        candidates: The space laid out, where somebody has done that already.
-        ended: Where an earlier run's search of this part of the space was over.
+        candidates: The candidates of the space, if already made.
+        ended: The end of an earlier run's search of this part of the space.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Stopping:
         return self._stop
 
     def ask(self, progress: Progress, results: Mapping[str, Result]) -> str:
-        """Return the reason to stop now, or nothing; to be asked after each trial, cheap except at every few."""
+        """Return the reason to stop now, or nothing; called after each trial, mostly cheap."""
         if self._options.stop == AUTO and progress.done != self._asked:
             self._asked = progress.done
             self._stop = self._was_over(results) or at_floor(self._options, progress) or self._judged(progress, results)
         return self._stop.reason if self._stop else ""
 
     def _was_over(self, results: Mapping[str, Result]) -> Stop | None:
-        """Stop where nothing was added since a search was over."""
+        """Stop if nothing was added since a search was over."""
         ended = self._ended
         if ended is None or (ended.part, ended.trials) != (str(self._options.only), len(results)):
             return None
@@ -91,19 +91,19 @@ class Stopping:
         return too_little(self._look)
 
     def as_ended(self, results: Mapping[str, Result]) -> Ended | None:
-        """Return what is to be remembered of this search, if it is over."""
+        """Return what to store about this search, if it is over."""
         if self._stop is None:
             return None
         return Ended(part=str(self._options.only), trials=len(results), why=self._stop.why)
 
     def lines(self, results: Mapping[str, Result]) -> tuple[str, ...]:
-        """Say what is left unexplored, and why the search stopped or what was still expected of it."""
+        """Return lines on what is left unexplored, and why the search stopped or what it was still expected to gain."""
         if self._options.stop != AUTO:
             return ()
         return tuple(filter(None, (unexplored(self._space, results), self._told())))
 
     def _told(self) -> str:
-        """Say why the search is over, or was not at the last look."""
+        """Say why the search is over, or why it was not at the last judgement."""
         look = self._look
         if self._stop is not None:
             return f"the search is over: {self._stop.why}"
@@ -115,7 +115,7 @@ class Stopping:
 
 
 def unexplored(space: Space, results: Mapping[str, Result]) -> str:
-    """Say how many configurations of each template nobody has tried."""
+    """Say how many configurations of each template are untried."""
     placed = (each.configuration for each in results.values() if space.find(each.configuration) is not None)
     tried = Counter(configuration.template for configuration in placed)
     parts = [(part.template.name, len(part) - tried[part.template.name], len(part)) for part in space.parts]

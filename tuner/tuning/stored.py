@@ -1,4 +1,4 @@
-"""What a study has when a run of it ends before it has begun: the report of what earlier runs left in the store."""
+"""The report of a run that ended before its search began: what earlier runs left in the store."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _report(view: StudyView) -> Report:
 
 
 def _progress(view: StudyView) -> Progress:
-    """Return how far a run of a stored study is that has not begun."""
+    """Return the progress of a run of a stored study that has not begun."""
     return Progress(
         study=view.name,
         problem=view.problem,
@@ -86,7 +86,7 @@ def _is_of(handle: StudyHandle, options: RunOptions) -> bool:
 
 
 def _has_templates(key: StudyKey, options: RunOptions) -> bool:
-    """Whether a study is of the templates that are asked for; some of these may have had nothing valid."""
+    """Whether a study is of the requested templates; some of these may have had no valid configuration."""
     named, built_in = {each.name for each in options.templates}, set(builtin_names(options.problem.kind))
     own = {each.name: str(each.home.path) for each in options.templates if each.home}
     files = {name: own.get(name, "") for name in named if name in own or name in built_in}

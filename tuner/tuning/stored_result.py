@@ -1,4 +1,4 @@
-"""A stored result on its way back to the device: the template it was made with, and how its study measured."""
+"""What is needed to run a stored result again: the template it was made with, and how its study measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuner.storage import StudyView
 
 
 def template_of(result: Result, templates: tuple[KernelTemplate, ...], study: StudyView) -> KernelTemplate:
-    """Return the template a result was made with: one the user names again, else the study's own, else a built-in one.
+    """Return the template of a result: one that the user names again, else the study's own, else a built-in one.
 
     Raises:
         UsageError: It is none of these, its file is gone, or it has other parameters now.

@@ -1,4 +1,4 @@
-"""Templates looked at before anything is compiled or stored: what fails always is theirs, not a configuration's."""
+"""Check templates before anything is compiled or stored: what always fails is the template's fault."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tuner.search.derived_features import without_figure
 from tuner.tuning.options import RunOptions
 
 MOST_WITHOUT_HEURISTICS = 2_000_000  # configurations that a search can hold and rank
-TRIED = 64  # configurations, spread over the space
+TRIED = 64  # configurations tried, spread over the space
 
 
 def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
-    """Return the templates that can index the problem, after a look at the sources of the user's own.
+    """Return the templates that can index the problem, after checking the sources of the user's own.
 
     Raises:
-        UsageError: A source cannot work on the device, or no template counts far enough.
+        UsageError: A source cannot work on the device, or no template's indices are wide enough.
     """
     dialect = CUDA if options.device.startswith("cuda") else OPENCL
     for template in options.templates:
@@ -42,7 +42,7 @@ def suited(options: RunOptions) -> tuple[KernelTemplate, ...]:
 
 
 def check_some_left(space: Space, options: RunOptions) -> list[str]:
-    """Return a line for each template that has nothing valid here; if nobody chose them, another language is no news.
+    """Return a line for each template with nothing valid here; by default, none for templates in another language.
 
     Raises:
         UsageError: None has.
@@ -64,7 +64,7 @@ def check_some_left(space: Space, options: RunOptions) -> list[str]:
 
 
 def check_not_too_many(searched: Space, options: RunOptions) -> None:
-    """Refuse a search of more than memory holds, which only heuristics keep from.
+    """Refuse a search larger than memory holds, which is possible only without heuristics.
 
     Raises:
         UsageError: Says how to narrow it.
@@ -77,14 +77,14 @@ def check_not_too_many(searched: Space, options: RunOptions) -> None:
 
 
 def left_out_by_heuristics(space: Space) -> list[str]:
-    """Return a line that counts what heuristics left out, if they did."""
+    """Return a line that counts what heuristics left out, if anything."""
     names = {part.template.name: part.left_out for part in space.parts if part.left_out}
     told = ", ".join(f"{name} {count:,}" for name, count in names.items())
     return [f"heuristics leave out what would run ({told}); see tune templates"] if names else []
 
 
 def try_python(part: TemplateSpace) -> list[str]:
-    """Call a template's launch, sizes and figures; return what to tell the user.
+    """Call a template's launch, sizes and figures; return lines to show the user.
 
     Raises:
         UsageError: The figures fail, or ``launch`` or ``sizes`` does for every configuration tried; names the line.

@@ -85,7 +85,7 @@ class Kernel:
 
     Attributes:
         theta: The hyperparameters on their unbounded scales: lengths, shares, noise, scale.
-        prior_mean, prior_deviation: Of ``theta``, under a normal prior.
+        prior_mean, prior_deviation: Mean and standard deviation of the normal prior of ``theta``.
     """
 
     def __init__(self, features: Sequence[Feature], prior: Prior) -> None:
@@ -150,7 +150,7 @@ class Kernel:
         return Layout(len(rows), tuple(groups))
 
     def centre_on(self, other: Kernel, tightness: float) -> None:
-        """Expect what another kernel was fitted to, except its scale.
+        """Centre the prior on another kernel's fitted hyperparameters, except its scale.
 
         Args:
             tightness: The new prior deviations, relative to the present ones.
@@ -166,7 +166,7 @@ class Kernel:
         return -0.5 * float(away @ away)
 
     def shift_prior(self, deviations: Floats) -> None:
-        """Move the prior's means by so many of its deviations, counted from where they were at first."""
+        """Move the prior's means by multiples of its deviations, relative to their original values."""
         self.prior_mean = self._centre + deviations * self.prior_deviation
 
     def move_to(self, theta: Floats) -> None:
@@ -193,7 +193,7 @@ class Kernel:
         """Return each feature's factor, and the slopes of its logarithm by log length and by logit of the share.
 
         Shapes:
-            The classes of pairs of all features, one after the other; ``slices`` says where each feature's are.
+            The classes of pairs of all features, concatenated; ``slices`` gives each feature's part.
         """
         count = len(self.features)
         length = np.exp(theta[:count])[self._owner]

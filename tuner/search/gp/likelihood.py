@@ -16,7 +16,7 @@ def fit(kernel: Kernel, rows: Rows, target: Floats, noise: Floats, steps: int) -
     Args:
         target: A value per row, around zero.
         noise: The variance of each by measurement, beside the kernel's own.
-        steps: Iterations at most.
+        steps: Most iterations.
     """
     from scipy.optimize import minimize
 

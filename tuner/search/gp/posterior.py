@@ -118,8 +118,8 @@ class PoolPosterior:
     ) -> tuple[Floats, float]:
         """Return ``target`` with unknown values at their expectation, and the lowest true value.
 
-        Unknown are the rows that are not ``known``, and by how much the ``censored`` ones exceed their bound. The true
-        value behind a noisy measurement is expected a little nearer to what the model says.
+        Unknown are rows that are not ``known``, and the excess of ``censored`` ones over their bound. The true value
+        behind a noisy measurement is expected to lie a little nearer to the model's prediction.
 
         Args:
             base: What was subtracted from the values, and counts among the true ones.

@@ -10,7 +10,7 @@ from tuner.search.arrays import Flags
 from tuner.search.candidates import Candidates
 from tuner.search.samplers.base import PoolSampler
 
-WARM, COLD = 0.5, 0.005  # temperatures at the start of a walk, and at least
+WARM, COLD = 0.5, 0.005  # temperature at the start of a walk, and the lowest
 HALVING = 20  # results in which the temperature halves
 
 
@@ -18,7 +18,7 @@ class Walk:
     """The walk itself: its current point, and whether it moves to a measured neighbour.
 
     The temperature is relative: at 0.5 a neighbour 50% slower is accepted with probability 1/e. It halves every
-    ``HALVING`` results and is warm again when the walk is stuck and has to start elsewhere.
+    ``HALVING`` results and is reset when the walk is stuck and restarts elsewhere.
     """
 
     def __init__(self, candidates: Candidates, random: np.random.Generator) -> None:
@@ -28,7 +28,7 @@ class Walk:
         self._temperature = WARM
 
     def choose(self, taken: Flags) -> int | None:
-        """Return a random free neighbour of the current point, or None when there is none and the walk starts anew."""
+        """Return a random free neighbour of the current point, or None if there is none and the walk restarts."""
         if self._here is not None:
             near = self._candidates.neighbours(self._here)
             free = near[~taken[near]]

@@ -1,7 +1,7 @@
-"""A sampler in a process of its own, which proposes while the device is busy, so that no proposal delays it.
+"""A sampler in its own process, which proposes while the device is busy, so that no proposal delays it.
 
-Each request carries the results since the last one. The queue holds at most the number requested: one, and more where
-compilers waited for proposals, since what is proposed early knows less.
+Each request carries the results since the last one. The queue holds at most the number requested: one, or more if
+compilers had to wait, since a proposal made early is based on fewer results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_DEATHS = 3  # deaths of the process that end the run
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The outcome of a row: what ``observe`` takes, or that somebody else has it."""
+    """The outcome of a row: the arguments of ``observe``, or that another process has it."""
 
     index: int
     seconds: float | None = None
@@ -33,7 +33,7 @@ class Observation:
 
 
 class BackgroundSampler:
-    """Serves the proposals of a sampler that another process makes and keeps.
+    """Serves the proposals of a sampler that lives in another process.
 
     Args:
         make: Makes the sampler; sent to the process.
@@ -66,7 +66,7 @@ class BackgroundSampler:
         """Say whether :meth:`propose` would answer at once.
 
         Args:
-            hurry: Somebody waits: request more at a time, twice as many each time that there are new results as well.
+            hurry: A caller is waiting: request more at a time, doubling whenever there are new results too.
         """
         self._receive()
         some = bool(self._ready) or self._exhausted
@@ -122,7 +122,7 @@ class BackgroundSampler:
         self._ready += [row for row in rows if row not in self._taken]
 
     def _restart(self) -> None:
-        """Tell the next process all results, and what the last one has proposed."""
+        """Send the next process all results, and what the last one proposed."""
         self._history = [*(Observation(row, skipped=True) for row in self._given), *self._history]
         self._made, self._told, self._given = False, 0, []
 
@@ -131,7 +131,7 @@ _sampler: Sampler | None = None
 
 
 def _serve(make: Callable[[], Sampler] | None, fresh: Sequence[Observation], count: int) -> list[int]:
-    """Tell this process's sampler the new results, and return its next proposals; ``make`` makes the sampler."""
+    """Give this process's sampler the new results, and return its next proposals; ``make`` constructs the sampler."""
     global _sampler  # noqa: PLW0603  (one sampler, one process)
     if make:
         _sampler = make()

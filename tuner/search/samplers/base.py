@@ -1,4 +1,4 @@
-"""The contract of all samplers, and what those share that choose from a finite pool.
+"""The contract of all samplers, and the base of those that choose from a finite pool.
 
 A sampler chooses among the rows of a :class:`Candidates` table, so that it can only ever name a valid configuration.
 """
@@ -24,7 +24,7 @@ class Sampler(Protocol):
         """Return up to ``count`` rows not seen before: fewer when fewer are left, none when the space is exhausted."""
 
     def observe(self, index: int, seconds: float | None, *, noise: float = 0.0, pruned: bool = False) -> None:
-        """Learn what one row took; of several results for a row the last counts.
+        """Learn what one row took; the last of several results for a row counts.
 
         Args:
             seconds: None when it failed, which is evidence against its neighbourhood.
@@ -33,17 +33,17 @@ class Sampler(Protocol):
         """
 
     def skip(self, index: int) -> None:
-        """Never propose this row, and expect no result: somebody else has it."""
+        """Never propose this row, and expect no result: another process has it."""
 
     def has_some(self, hurry: bool = False) -> bool:
-        """Say whether :meth:`propose` answers at once; with ``hurry``, somebody waits for it."""
+        """Whether :meth:`propose` would answer at once; with ``hurry``, a caller is waiting for it."""
 
     def close(self) -> None:
-        """End what works for this sampler."""
+        """End the processes that work for this sampler."""
 
 
 class PoolSampler:
-    """Samples a finite pool without replacement: keeps which rows are taken, and which of them still owe a result.
+    """Samples a finite pool without replacement: tracks which rows are taken, and which of these have no result yet.
 
     Source:
         Settles, "Active Learning Literature Survey", 2009 (pool-based sampling).
@@ -72,7 +72,7 @@ class PoolSampler:
         return rows
 
     def choose(self) -> int:
-        """Return one row that is not taken; called only while there is one."""
+        """Return one row that is not taken; called only if there is one."""
         return self.draw()
 
     def observe(self, index: int, seconds: float | None, *, noise: float = 0.0, pruned: bool = False) -> None:
@@ -94,7 +94,7 @@ class PoolSampler:
         return
 
     def take(self, index: int) -> None:
-        """Count a row as taken: it is never proposed from now on.
+        """Mark a row as taken: it will never be proposed.
 
         Raises:
             IndexError: There is no such row.

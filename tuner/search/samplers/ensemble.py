@@ -1,8 +1,8 @@
 """The models whose expected improvement the surrogate averages: each fitted under another prior, so that they differ.
 
-A few results do not settle what matters in a kernel. Instead of using the one most probable answer, each member has
-its prior moved at random before it is fitted again (randomise, then optimise), which draws each answer about as often
-as it is probable.
+A few results do not settle what matters in a kernel. Instead of using only the most probable answer, each member has
+its prior moved at random before it is fitted again (randomise, then optimise), which draws answers about in proportion
+to their probability.
 
 Source:
     Bardsley et al., "Randomize-then-optimize", SIAM J. Sci. Comput. 36(4), 2014.
@@ -34,10 +34,10 @@ ROUGHNESS = 1.0  # share of the variance that no feature explains which counts a
 
 
 class EnsembleMember:
-    """A Gaussian process with hyperparameters of its own, and the improvement it expects of the rows of a pool.
+    """A Gaussian process with its own hyperparameters, and the improvement it expects for the rows of a pool.
 
     Args:
-        derived: Tell configurations apart by what their templates derive as well.
+        derived: Also use the features that templates derive.
         source: A source study whose scaled prediction is the prior mean.
         weighed: Keep ``log_evidence``, to be compared with other members'.
 
@@ -59,7 +59,7 @@ class EnsembleMember:
         self._kernel = Kernel(candidates.model_features if derived else candidates.plain_features, settings.prior)
         if source:
             self._kernel.centre_on(source.kernel, TIGHTNESS)
-        self._rows: list[int] = []  # those of the posterior, in its order
+        self._rows: list[int] = []  # rows of the posterior, in its order
         self._pool: Pool | None = None
         self._posterior: PoolPosterior | None = None
         self.log_evidence = 0.0
@@ -69,7 +69,7 @@ class EnsembleMember:
         return self._posterior is not None
 
     def renew(self, observations: Observations, pool: Pool, random: np.random.Generator, refit: bool) -> None:
-        """Hold what is known now, or a part of much; ``refit`` to it, under another draw of the prior."""
+        """Take in what is known now, or a sample of it; ``refit`` to it, under another draw of the prior."""
         held = observations.sample(self._settings.known, random)
         self._rows = held.rows.tolist()
         if refit:
@@ -89,7 +89,7 @@ class EnsembleMember:
         fit(kernel, codes, target, noise, STEPS)
 
     def use(self, pool: Pool, observations: Observations) -> None:
-        """Score another pool, by the held results that still count."""
+        """Score another pool, using the held results that are still valid."""
         if not self._rows:
             return
         held = observations.of_rows(np.array(self._rows)[observations.holds(self._rows)].tolist())
@@ -124,7 +124,7 @@ class EnsembleMember:
         return log_ei(posterior.mean(target) + scaled.slope * on_pool, np.sqrt(variance), best)
 
     def _updated(self, observations: Observations, pending: Iterable[int]) -> PoolPosterior:
-        """Add to the posterior what came since the last fit: results and pending rows."""
+        """Add results and pending rows since the last fit to the posterior."""
         assert self._posterior is not None
         held = set(self._rows)
         whole = len(observations) <= self._settings.known
@@ -146,7 +146,7 @@ def _centred(
 
 
 class Ensemble:
-    """Several members, of which one at a time is renewed."""
+    """Several members, one of which is renewed at a time."""
 
     def __init__(self, members: Sequence[EnsembleMember]) -> None:
         self.members = list(members)
@@ -154,7 +154,7 @@ class Ensemble:
     def renew(
         self, observations: Observations, pool: Pool, random: np.random.Generator, *, refit: bool, moved: bool
     ) -> None:
-        """Renew the member whose turn it is; with ``moved``, show the others the pool, which is another one."""
+        """Renew the member whose turn it is; with ``moved``, give the others the new pool."""
         member = self.members.pop(0)
         member.renew(observations, pool, random, refit)
         if moved:

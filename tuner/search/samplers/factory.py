@@ -1,4 +1,4 @@
-"""Samplers by name, alone or with a source study's results to begin with."""
+"""Samplers by name, alone or warm-started with a source study's results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tuner.search.samplers.base import PoolSampler, Sampler
 from tuner.suggestions import alternatives
 
 SAMPLERS: Final = ("surrogate", "tpe", "anneal", "random", "grid")
-QUICK: Final = ("anneal", "random", "grid")  # those that take microseconds a proposal
+QUICK: Final = ("anneal", "random", "grid")  # samplers that take microseconds a proposal
 
 
 def make_sampler(name: str, candidates: Candidates, seed: int, hurried: bool = False) -> PoolSampler:
@@ -50,11 +50,11 @@ def make_sampler(name: str, candidates: Candidates, seed: int, hurried: bool = F
 
 
 def warm_started(inner: PoolSampler, source: Observations, seed: int) -> Sampler:
-    """Return a sampler that was told nothing yet with a source's results to begin with.
+    """Return a fresh sampler, warm-started with a source's results.
 
     The source's fastest results are tried first, with a random trial between them to test it against. From then on a
     surrogate knows the source's prediction of every time and weighs it by its evidence; see
-    :mod:`tuner.search.samplers.transfer`. Another sampler than the surrogate makes the rest of the proposals.
+    :mod:`tuner.search.samplers.transfer`. A sampler other than the surrogate makes the rest of the proposals.
     """
     from tuner.search.samplers.surrogate import SurrogateSampler
     from tuner.search.samplers.transfer import TransferPrior

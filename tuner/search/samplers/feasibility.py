@@ -1,4 +1,4 @@
-"""How likely a configuration is to compile and run, learnt from those that did not."""
+"""Predict how likely a configuration is to compile and run, from those that did not."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tuner.search.gp.posterior import PoolPosterior
 from tuner.search.samplers.pool import Pool
 
 EDGE = 0.15  # standard deviation added to that of a label, so that no prediction is certain
-LEAST = 0.01  # probability of success below which a row is left to the end
+LEAST = 0.01  # probability of success below which a row is left until the end
 HOPELESS = -1e8  # upper bound on the scores of those rows
 MOST_KNOWN = 300  # latest results that the model holds
-MOST_ADDED = 60  # results added one by one before it is built again
+MOST_ADDED = 60  # results added one by one before the model is rebuilt
 GROWTH = 1.25  # factor in the number of failures between two fits
 STEPS = 20  # iterations of a fit
 SMOOTH = Prior.same(length=(0.4, 1.0), share=(0.0, 1.5), exact=(-3.0, 1.5), noise=(-4.6, 1.0))
@@ -26,8 +26,8 @@ SMOOTH = Prior.same(length=(0.4, 1.0), share=(0.0, 1.5), exact=(-3.0, 1.5), nois
 class FeasibilityModel:
     """A Gaussian process on labels: 0 for a success, -1 for a failure; success is a value above the middle.
 
-    Its hyperparameters follow as failures come in, from long length scales: resource limits cut a space along its
-    logarithmic features. Of many results it holds the last ``MOST_KNOWN``.
+    Its hyperparameters start from long length scales, because resource limits cut a space along its logarithmic
+    features, and are fitted as failures come in. It holds the last ``MOST_KNOWN`` results.
 
     Attributes:
         failures: Configurations that failed, by their last result.
@@ -57,7 +57,7 @@ class FeasibilityModel:
             self._pool, self._posterior = pool, None
 
     def log_probability(self) -> Floats | float:
-        """Return the logarithm of each pool row's probability of success; 0 while nothing failed."""
+        """Return the logarithm of each pool row's probability of success; 0 until something fails."""
         if not self.failures:
             return 0.0
         if self._stale or self._posterior is None:
@@ -74,7 +74,7 @@ class FeasibilityModel:
         return np.asarray(np.where(result < math.log(LEAST), result + 10 * HOPELESS, result))
 
     def _updated(self) -> PoolPosterior:
-        """Return the posterior with the latest results; built again where the pool or the failures outgrew it."""
+        """Return the posterior with the latest results; rebuilt if the pool changed or the failures outgrew it."""
         assert self._pool is not None
         outgrown = self.failures >= GROWTH * self._fitted or len(self._held) > MOST_KNOWN + MOST_ADDED
         if self._posterior is None or outgrown:

@@ -31,15 +31,15 @@ class Pool:
 
 
 class CandidatePool:
-    """Chooses the candidates to score, and chooses again as results come in.
+    """Chooses the candidates to score, and renews the choice as results come in.
 
-    Up to ``ALL`` candidates are scored every time. Of more, the pool holds the Hamming neighbours of the fastest
+    Up to ``ALL`` candidates are scored every time. Beyond that, the pool holds the Hamming neighbours of the fastest
     ``INCUMBENTS``, the best of a main-effects model that is linear in the choices and so scores a million rows in
     milliseconds, and as many random ones.
 
     Args:
-        size: Of a large space, how many promising rows, and how many random ones.
-        source: Its fastest configurations are always scored.
+        size: Number of promising rows of a large space, and of random ones.
+        source: A source study whose fastest configurations are always scored.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class CandidatePool:
         self.pool = Pool(rows=np.zeros(0, dtype=np.int64), codes=np.zeros((0, 0), dtype=np.uint8))
 
     def is_exhausted(self, taken: Flags) -> bool:
-        """Say whether every row of the pool is taken."""
+        """Whether every row of the pool is taken."""
         return bool(taken[self.pool.rows].all())
 
     def renew(self, observations: Observations, taken: Flags) -> Pool:

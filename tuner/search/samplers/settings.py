@@ -1,4 +1,4 @@
-"""What shapes the surrogate's search."""
+"""The settings of the surrogate's search."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Settings:
 
     Attributes:
         opening: Trials before the model leads.
-        known: Results that a model holds at most.
+        known: Most results that a model holds.
         radius: Largest number of parameters in which every other proposal differs from the fastest configuration.
         compress: Reach of the scale for slow values, relative to how far the fastest is below the median.
         members: Models whose expected improvement is averaged; one of them is renewed at a time.
-        pool: Of a large space, the number of promising rows that are scored, and of random ones.
+        pool: Number of promising rows of a large space that are scored, and of random ones.
         doubt: Standard deviation of the random move of the prior before a fit, relative to the prior's own.
-        scorings: Scorings of the pool for the proposals of one call, at most; None: one for each proposal.
-        prior: Of the kernel's hyperparameters.
+        scorings: Most scorings of the pool for the proposals of one call; None: one for each proposal.
+        prior: Prior of the kernel's hyperparameters.
     """
 
     opening: int = 4

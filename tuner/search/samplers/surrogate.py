@@ -1,12 +1,12 @@
-"""The default sampler: a Gaussian process over all candidates, and where it expects the largest gain.
+"""The default sampler: proposes where a Gaussian process over all candidates expects the largest gain.
 
 The first trials are a walk over neighbours. From then on each proposal maximises the logarithm of the expected
 improvement plus that of the probability of being valid, every other one only near the fastest configuration. The
 improvement is the mean over several models, since a few results do not settle the hyperparameters; every other model
 also knows the features that templates derive, which explain most spaces but not all. Rows without a result yet are
-taken at their expected value (kriging believer), so that a batch spreads. Several templates are one model with the
-template as a feature: what is known of a shared parameter counts for all, and the expected gain divides the trials
-among them.
+assumed to have their expected value (kriging believer), so that a batch spreads. Several templates are one model with
+the template as a feature: what is learnt about a shared parameter counts for all, and the expected gain divides the
+trials among them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tuner.search.samplers.pool import CandidatePool, Pool
 from tuner.search.samplers.settings import Settings
 from tuner.search.samplers.transfer import MIN_RESULTS, OPENING, TransferPrior
 
-REFIT_SHARE = 10  # hyperparameters of many results are fitted again once there are a tenth more
+REFIT_SHARE = 10  # hyperparameters of many results are refitted once there are a tenth more
 SHORTLIST = 8  # rows considered for each one taken from one scoring
 
 
 class SurrogateSampler(PoolSampler):
-    """Searches with as few trials as it can; milliseconds a proposal.
+    """Needs few trials; takes milliseconds a proposal.
 
     Args:
-        source: A source study's predictions to begin with.
+        source: A source study's predictions to start from.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SurrogateSampler(PoolSampler):
         return not self._renewed or count - self._renewed >= step or self._pools.is_exhausted(self.taken)
 
     def _renew(self) -> None:
-        """Renew the pool where it is due, and one member of each ensemble."""
+        """Renew the pool if due, and one member of each ensemble."""
         observations = self.log.observations
         count = self._renewed = len(observations)
         refit = count - self._fitted >= count // REFIT_SHARE
@@ -133,7 +133,7 @@ class SurrogateSampler(PoolSampler):
         return self._near(scores, observations.fastest) if self.left % 2 else scores
 
     def _near(self, scores: Floats, fastest: int) -> Floats:
-        """Keep the scores around the fastest configuration, where there is one left to try."""
+        """Keep only the scores near the fastest configuration, if any are left to try there."""
         apart = self.candidates.choices[self.pool.rows] != self.candidates.choices[fastest]
         near = np.where(np.count_nonzero(apart, axis=1) <= self.settings.radius, scores, -np.inf)
         return near if near.max() > HOPELESS else scores

@@ -20,11 +20,11 @@ TEMPLATE = "template"
 
 
 class TpeSampler(PoolSampler):
-    """TPE over categorical parameters in a study in memory; the parameters of one template exist only under it.
+    """TPE over categorical parameters in a study in memory; each template has its own parameters.
 
     A draw that is invalid or taken costs no evaluation: it is repeated a few times, then the nearest free
-    configuration of the same template is taken. Failures are told as pruned without a value, which TPE ranks last;
-    proposals that still owe a result are running trials, which it keeps away from.
+    configuration of the same template is taken. Failures are reported as pruned without a value, which TPE ranks last;
+    proposals without a result are running trials, which it avoids.
     """
 
     def __init__(self, candidates: Candidates, seed: int) -> None:
@@ -33,7 +33,7 @@ class TpeSampler(PoolSampler):
         super().__init__(candidates, seed)
         self._storage = optuna.storages.InMemoryStorage()
         self._study = _silent_study(self._storage, optuna.samplers.TPESampler(seed=seed, constant_liar=True))
-        self._running: dict[int, int] = {}  # the trial that stands for a row without a result
+        self._running: dict[int, int] = {}  # the running trial of each row without a result
         self._distributions: dict[int, optuna.distributions.BaseDistribution] = {
             column: optuna.distributions.CategoricalDistribution(tuple(range(len(axis.choices))))
             for column, axis in enumerate(candidates.axes)
@@ -61,7 +61,7 @@ class TpeSampler(PoolSampler):
         import optuna
 
         sampler, name = self._study.sampler, self._study.study_name
-        # A study object shows samplers the trials of its first look; another one on its storage shows those of now.
+        # A study object caches the trials it first read; another one on the same storage sees the current ones.
         study = optuna.load_study(study_name=name, storage=self._storage)
         trial = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING)
         trial.number = len(study.get_trials(deepcopy=False))
@@ -98,7 +98,7 @@ class TpeSampler(PoolSampler):
         )
 
     def _end(self, index: int) -> None:
-        """Let a row's running trial count no more; another one stands for its result."""
+        """Discard a row's running trial; another trial records its result."""
         import optuna
 
         if (number := self._running.pop(index, None)) is not None:

@@ -1,10 +1,10 @@
 """A source study's results as the surrogate's prior mean, and how far they are trusted.
 
-Beside the models that do not know the source, as many know it. To those, a time is a multiple of the source's
-prediction and a Gaussian process of the remainder, whose hyperparameters are expected near those fitted to the source.
-After each result both sides are asked how probable they made all results so far, and the expected improvement is
-theirs in proportion. A misleading source loses its weight with the first few results; one that is partly right loses
-it later, or has its multiple corrected, which may turn negative.
+Half of the models know the source. To those, a time is a multiple of the source's prediction plus a Gaussian process of
+the remainder, with a prior of its hyperparameters centred on those fitted to the source. After each result the two
+halves are compared by how probable they made all results so far, and weighted accordingly in the expected improvement.
+A misleading source loses its weight with the first few results; one that is partly right loses it later, or has its
+multiple corrected, which may turn negative.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tuner.search.observations import Observations
 OPENING = 3  # first trials, alternately the source's fastest and random ones to test it against
 MIN_RESULTS = 3  # results before the model leads, while a batch is under way
 MIN_DISTANCE = 2  # parameters in which any two of the source's first trials differ
-INITIAL_LOG_ODDS = 1.0  # of the source being useful, before anything was measured
-NEAR, KEPT = 10, 200  # of a large space, the source's fastest that are scored with their neighbours, and without
+INITIAL_LOG_ODDS = 1.0  # log odds that the source is useful, before anything was measured
+NEAR, KEPT = 10, 200  # the source's fastest in a large space: scored with their neighbours, and scored alone
 MAX_LOG_ODDS = 30.0  # bound on the log odds, so that no weight is zero
 MEAN_SLOPE, SLOPE_STD = 1.0, 1.0  # prior of the multiple of the source's prediction
 
 
 class TransferPrior:
-    """A source study's prediction for every candidate, and the weight that it has.
+    """A source study's prediction for every candidate, and its weight.
 
     Attributes:
         kernel: The kernel fitted to the source.
-        weight: The probability that the source is useful, by all results so far.
+        weight: The probability that the source is useful, given all results so far.
     """
 
     def __init__(self, candidates: Candidates, source: Observations) -> None:
@@ -47,19 +47,19 @@ class TransferPrior:
         self.weight = _probability(INITIAL_LOG_ODDS)
 
     def predict(self, rows: Indices) -> Floats:
-        """Return the logarithms of seconds that the source expects of some rows."""
+        """Return the logarithms of seconds that the source predicts for some rows."""
         missing = np.unique(rows[np.isnan(self._predictions[rows])])
         if len(missing):
             self._predictions[missing] = self._model.predict(missing)
         return self._predictions[rows]
 
     def promising(self) -> Indices:
-        """Return rows that the pool of a large space should not miss."""
+        """Return rows that the pool of a large space should include."""
         near = [self._candidates.neighbours(row) for row in self._fastest[:NEAR].tolist()]
         return np.unique(np.concatenate([self._fastest[:KEPT], *near]))
 
     def next_fastest(self, taken: Flags) -> int | None:
-        """Return the source's fastest row that is free and unlike those returned before; None if there is none left."""
+        """Return the source's fastest free row that differs enough from those returned before; None if none is left."""
         choices = self._candidates.choices
         fastest: list[int] = self._fastest.tolist()
         for row in fastest:
@@ -70,12 +70,12 @@ class TransferPrior:
         return None
 
     def merge(self, scores: Floats, evidence: float, guided: Floats, guided_evidence: float) -> Floats:
-        """Return the logarithm of the improvement that both sides expect together, and renew the weight.
+        """Return the logarithm of the weighted expected improvement of both halves, and update the weight.
 
         Args:
             scores, evidence: Log expected improvement by the models that do not know the source, and how probable they
                 made all results, as a logarithm.
-            guided, guided_evidence: The same by those that know it.
+            guided, guided_evidence: The same for those that know it.
         """
         self.weight = _probability(INITIAL_LOG_ODDS + guided_evidence - evidence)
         return np.asarray(np.logaddexp(scores + math.log1p(-self.weight), guided + math.log(self.weight)))

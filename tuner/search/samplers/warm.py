@@ -1,4 +1,4 @@
-"""A sampler beside which a surrogate that knows a source study makes a part of the proposals."""
+"""A sampler that shares its proposals with a surrogate that knows a source study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tuner.search.samplers.transfer import TransferPrior
 
 
 class WarmSampler:
-    """Serves proposals of ``inner``, and of a guided surrogate as often as its source is probably useful."""
+    """Serves proposals of ``inner``, and of a guided surrogate with the probability that its source is useful."""
 
     def __init__(self, inner: PoolSampler, guided: SurrogateSampler, source: TransferPrior) -> None:
         self.inner, self._guided, self._source = inner, guided, source
