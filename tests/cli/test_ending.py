@@ -159,5 +159,5 @@ def test_run_whose_store_takes_no_more_shows_what_it_found(tmp_path, monkeypatch
     )
     assert "fastest so far" in out
     assert "no verified winner yet" in out
-    assert "the store takes no more" in out
+    assert "the store could not be written" in out
     assert "tune show C2H12W11M3K3" in out

@@ -1,6 +1,6 @@
 """The command line: parse, call, print. Each file here is the command of that name; what they share is in support.
 
-Everything heavy is imported inside the function that needs it, so that help and completion come at once.
+Heavy imports are inside the functions that need them, so that help and completion are fast.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from tuner.passwords import hidden
 
 
 class _Commands(click.Group):
-    """The commands in the order in which they are needed; a name that is none is answered with one that is near."""
+    """The commands in the order in which they are needed; for an unknown name a similar one is suggested."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return [*self.commands]  # `list` is a command here
@@ -105,13 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = _run(arguments)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            with suppress(OSError):  # a full disk has been told already
+            with suppress(OSError):  # a full disk has already been reported
                 stream.flush()
     sys.exit(code)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # a second Ctrl-C may hit a connection's closing
+    logging.getLogger("sqlalchemy.pool").setLevel(
+        logging.CRITICAL
+    )  # a second Ctrl-C may arrive while a connection closes
     try:
         with like_ctrl_c(), debugged():
             code = cli.main(args=arguments, prog_name="tune", standalone_mode=False)
@@ -132,10 +134,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _unforeseen(error: Exception | SystemExit) -> int:
-    """Return the exit code of an error that nobody raised on purpose: 0 where only the reader of the output has gone.
+    """Return the exit code of an unexpected error: 0 if only the reader of the output has gone.
 
     Raises:
-        SystemExit: Somebody wanted this end.
+        SystemExit: The exit was intended.
     """
     gone = output_is_gone(error)
     if isinstance(error, SystemExit) and not gone:
@@ -149,6 +151,6 @@ def _fail(message: str, code: int) -> int:
     said = f"tune: {hidden(message)}"
     if is_terminal(sys.stderr):
         said = folded(said, width(sys.stderr))
-    with suppress(OSError):  # there may be no one to tell
+    with suppress(OSError):  # standard error may be closed
         click.echo(click.style(said, fg="red") if coloured(sys.stderr) else said, err=True)
     return code

@@ -32,8 +32,8 @@ def command(**given: Any) -> None:
     STUDY is a study as `tune show` names it, or a problem: conv2, fa18/conv2, C=8,H=32,W=48,M=32,K=3. Another kind
     is named with it: gemm:M=512,N=512,K=512, beside cuBLAS.
 
-    All in one run, interleaved, each launch from a cold cache, every output checked. cuDNN runs through PyTorch where
-    it is installed, on inputs that already lie on the device in its format and precision.
+    Everything is timed in one run, interleaved, each launch from a cold cache, and every output is checked. cuDNN runs
+    through PyTorch where it is installed, on inputs that already lie on the device in its format and precision.
     """
     from tuner.cli.support.comparison import comparison_json, print_comparison, write_plot
     from tuner.compare import compare
@@ -60,7 +60,7 @@ def _asked(given: dict[str, Any]) -> CompareOptions:
 
 
 def _of_problem(given: dict[str, Any]) -> CompareOptions:
-    """Compare the newest winner of a problem, at its own batch and precision but for those that are given."""
+    """Compare the newest winner of a problem, at its own batch and precision unless they are given."""
     from tuner.compare import CompareOptions
     from tuner.compare.contenders import StudyFilter, study_of_problem
     from tuner.problems.lookup import find_problem, says_rows

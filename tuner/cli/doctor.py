@@ -1,4 +1,4 @@
-"""``tune doctor``: what this machine has and lacks; what its device can do at most."""
+"""``tune doctor``: what this machine has and lacks, and the measured peaks of its device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tuner.results import Environment
 
 SAMPLE = "conv1"  # any problem opens the bench
-FOUND = 25  # the column where doctor says what it found
+FOUND = 25  # the column of doctor's findings
 
 
 @click.command("doctor", short_help="Devices and tools found, what is missing, and the remedy.")
@@ -45,7 +45,7 @@ def command(ceilings: bool, again: bool, device: str, as_json: bool) -> None:
 
 
 def _show_ceilings(device: str, again: bool, as_json: bool) -> None:
-    """Print the device's ceilings, from the cache or measured now.
+    """Print the device's ceilings, cached or measured now.
 
     Raises:
         UsageError: There is no such device.

@@ -1,4 +1,4 @@
-"""``tune help``: the same as ``--help``, of a command too."""
+"""``tune help``: the same as ``--help``, also for a command."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tuner.cli.support.text import gigaflops, milliseconds, percent, print_json,
 if TYPE_CHECKING:
     from tuner.storage import StudySummary, StudyView
 
-SPARE = ("created", "+-", "template", "trials", "device")  # columns that a narrow terminal does without
+SPARE = ("created", "+-", "template", "trials", "device")  # columns left out on a narrow terminal, in this order
 
 
 @click.command("list", short_help="The studies of a store.")

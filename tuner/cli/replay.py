@@ -54,7 +54,7 @@ def command(study: str, trial: int, keep_source: Path | None, profile: bool, **r
 def _replay(
     worker: Worker, view: StudyView, trial: int, template: KernelTemplate, keep_source: Path | None
 ) -> Rendered:
-    """Compile, check, time and confirm a trial again, saying each step; return its source.
+    """Compile, check, time and confirm a trial again, reporting each step; return its source.
 
     Raises:
         CompileError: The compiler refuses it again; its log has been printed.
@@ -78,7 +78,7 @@ def _replay(
 
 
 def _change(template: KernelTemplate, then: Environment, now: Environment) -> str:
-    """Say what is other than when a trial was measured, as far as that is known."""
+    """Say what has changed since a trial was measured, as far as known."""
     pairs = ((each, getattr(then, each), getattr(now, each)) for each in ("model", "driver", "toolkit", "arch"))
     told = [f"the {name} was {before} and is {after}" for name, before, after in pairs if before != after]
     what = ", ".join(told) or f"the source of template {template.name}, its launch or the inputs"

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from tuner.recordings.scores import Curve, Summary
 
-SPARE = ("worst", "ms", "at 20", "at 200", "found", "at 100", "at 50")  # columns that a narrow terminal does without
+SPARE = (
+    "worst",
+    "ms",
+    "at 20",
+    "at 200",
+    "found",
+    "at 100",
+    "at 50",
+)  # columns left out on a narrow terminal, in this order
 
 
 @click.command("simulate", short_help="Search recorded spaces again, and count evaluations.")

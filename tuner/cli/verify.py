@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.problems.conv.dataset import Dataset
     from tuner.problems.conv.networks import Network
 
-SAMPLE = 100  # images by which the time of all is told
+SAMPLE = 100  # images from which the time for all is estimated
 
 
 @click.command("verify", short_help="The networks' accuracy, or a winner's class agreement.")
@@ -127,7 +127,7 @@ def _verify_networks(names: tuple[str, ...], data: Path | None, as_json: bool) -
 
 
 def _expected(networks: Sequence[Network], dataset: Dataset) -> float:
-    """Return about how many seconds classifying the whole data set takes, by a few images of the first network."""
+    """Estimate the seconds for classifying the whole data set, from a few images with the first network."""
     from tuner.problems.conv.networks import classify
 
     def flop(network: Network) -> int:

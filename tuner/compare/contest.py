@@ -1,7 +1,7 @@
-"""Compare one problem's best configuration with a library, the baselines and the floor, in one run on one card.
+"""Compare one problem's best configuration with a library, the baselines and the roofline, in one run on one card.
 
-Our kernels run in the usual worker, PyTorch in a process of its own; each sample is asked for by a message and waited
-for, so that only one of them is ever on the device.
+Our kernels run in the usual worker, PyTorch in a process of its own; each sample is requested by a message and waited
+for, so that only one of them ever uses the device.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Says = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class _Card:
-    """A row in the making."""
+    """A row of the table before it is complete."""
 
     row: Row
     entrant: Contender | None = None
@@ -44,7 +44,7 @@ class _Card:
 
 @dataclass(slots=True)
 class _Contest:
-    """The rows in their order; each is entered, and then sampled with the others that could be."""
+    """The rows in order; each is prepared, and those that succeed are sampled together."""
 
     says: Says
     cards: list[_Card] = field(default_factory=list)
@@ -68,7 +68,7 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
 
     Raises:
         TunerError: The store has no verified configuration, or it fails now.
-        UsageError: The device is not here.
+        UsageError: There is no such device here.
     """
     found = verified_winners(asked)
     spec = BenchSpec(device=asked.device, problem=asked.problem, precision=asked.precision, data=asked.data)
@@ -118,7 +118,7 @@ def _enter_ours(contest: _Contest, worker: Worker, best: StudyWinner, asked: Com
     """Enter our best, checked and confirmed again, then the baselines.
 
     Raises:
-        TunerError: Our best is wrong, or does not compile or run any more.
+        TunerError: Our best is wrong, or no longer compiles or runs.
     """
     contest.says("checking our kernels on every element")
     entries = [(OURS, task_of(worker, best.template, best.result.configuration, confirm=True))]
@@ -142,7 +142,7 @@ def _row_of(name: str, configuration: Configuration) -> Row:
 
 
 def _judge(card: _Card, verdict: Verdict | None) -> None:
-    """Take what entering gave; our best must hold."""
+    """Record the verdict on an entry; our best must pass."""
     if verdict is None:
         return
     if verdict.outcome == OK:
@@ -155,7 +155,7 @@ def _judge(card: _Card, verdict: Verdict | None) -> None:
 
 
 def _enter_torch(contest: _Contest, stack: ExitStack, worker: Worker, spec: TorchSpec, compiled: bool) -> str:
-    """Enter PyTorch's variants; return its versions, or nothing where a row says why there is none."""
+    """Enter PyTorch's variants; return its versions, or nothing if a row says why there are none."""
     kind = worker.facts.environment.kind
     contest.says("checking PyTorch's results on every element" + (", compiling some first" if compiled else ""))
     try:

@@ -1,4 +1,4 @@
-"""Our kernels on their way into the worker: compiled, then checked one after the other."""
+"""Enter our kernels into the worker: compile them, then check one after the other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def task_of(worker: Worker, template: KernelTemplate, configuration: Configurati
 
 
 def verdicts_of(worker: Worker, entries: Sequence[tuple[str, Task]]) -> dict[str, Verdict]:
-    """Enter each in the worker; when one takes the process with it, the others enter the next process."""
+    """Enter each in the worker; if one kills the process, the others enter its replacement."""
     verdicts: dict[str, Verdict] = {}
     for name, task in entries:
         try:

@@ -1,4 +1,4 @@
-"""What a comparison is asked to do."""
+"""The options of a comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CompareOptions:
     Attributes:
         device: A resolved device name.
         study: The one study whose winner is compared; None: the fastest winner of all that fit.
-        compiled: Also by ``torch.compile``'s autotuner.
+        compiled: Also compare with ``torch.compile``'s autotuner.
     """
 
     problem: Problem

@@ -17,12 +17,12 @@ from tuner.problems.accuracy import INPUT_ROUNDOFF, tolerance
 from tuner.problems.problem import FLOAT_BYTES
 from tuner.results import OK, Evaluation
 
-DOWNLOAD_BYTES = 256 << 20  # copied from the device at once
+DOWNLOAD_BYTES = 256 << 20  # bytes copied from the device at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFacts:
-    """What the other side needs to know of ours.
+    """What PyTorch's process needs to know about the reference.
 
     Attributes:
         output_range: max y - min y of the reference's output, zero included: what errors are relative to.
@@ -42,7 +42,7 @@ def hand_over(spec: BenchSpec, folder: str | None) -> ReferenceFacts:
     """Return the output's range and the tolerances; write inputs and expected output to ``folder``, if there is one.
 
     Raises:
-        TunerError: The folder has no room for them.
+        TunerError: They cannot be written to the folder.
     """
     state = prepared(spec)
     inputs, problem = state.inputs, spec.problem
@@ -101,7 +101,7 @@ def sample(spec: BenchSpec, name: str) -> float:
     """Return one sample of a contender in seconds, from a cold cache.
 
     Raises:
-        TunerError: It failed now, or this process is not the one it was entered in.
+        TunerError: It failed now, or it was entered in an earlier process.
     """
     prepared(spec)
     if name not in _entered:

@@ -1,4 +1,4 @@
-"""Interleaved rounds: each contender once a round, each round begun by another one, so that drift hits all alike."""
+"""Interleaved rounds: each contender once a round, in rotating order, so that drift affects all equally."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tuner.errors import TunerError
 from tuner.results import Measurement
 
 ROUNDS = range(9, 41)  # fewest and most
-REST = 0.05  # seconds before each sample: threads that worked on a CPU spin a while before they sleep
-SECONDS = 20.0  # no new round begins after this, once there are the fewest
+REST = 0.05  # seconds before each sample: a CPU's worker threads spin for a while before they sleep
+SECONDS = 20.0  # seconds after which no new round begins, once there are the fewest
 
 
 @dataclass(slots=True, kw_only=True)
 class Contender:
-    """A contender that passed its entry: where its samples come from, and those it has."""
+    """A contender that was entered: the source of its samples, and those taken so far."""
 
     name: str
     sample: Callable[[], float]
@@ -25,7 +25,7 @@ class Contender:
 
 
 def run_rounds(entrants: Sequence[Contender], rounds: range = ROUNDS, seconds: float = SECONDS) -> None:
-    """Fill each entrant's samples in turn; one that fails keeps its message and is left out from then on."""
+    """Sample the contenders in turn; one that fails keeps its message and is skipped from then on."""
     started = time.monotonic()
     for start in range(rounds.stop - 1):
         if start >= rounds.start and time.monotonic() - started > seconds:

@@ -1,4 +1,4 @@
-"""What is compared, and what comes of it."""
+"""What is compared, and the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANNELS_LAST = "channels-last"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One way to run PyTorch's function: its inputs lie on the device so, and in this precision, before it is timed."""
+    """One way to run PyTorch's function: the layout and precision of its inputs on the device before it is timed."""
 
     library: str
     precision: Precision
@@ -31,7 +31,7 @@ def variants(call: LibraryCall, kind: str, compiled: bool) -> tuple[Variant, ...
     """Return PyTorch's contenders on a kind of device: its library in four precisions, FP32 on a CPU; in each layout.
 
     Args:
-        compiled: Also by ``torch.compile``'s autotuner, which picks formats itself.
+        compiled: Also ``torch.compile``'s autotuner, which picks formats itself.
     """
     on_gpu = kind == "cuda"
     precisions: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16") if on_gpu else ("fp32",)
@@ -51,7 +51,7 @@ def variants(call: LibraryCall, kind: str, compiled: bool) -> tuple[Variant, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One contender's end.
+    """One contender's result.
 
     Attributes:
         layout: Order of the inputs; empty for kernels of ours, which read each row by row.
@@ -83,11 +83,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All rows, ours first; what PyTorch it was, or nothing where a row says why there is none.
+    """All rows, ours first; and PyTorch's versions, or nothing if a row says why it is missing.
 
     Attributes:
         roof: The problem's floor by the precision's own peak: multiply-adds for FP32.
-        own_roof: The floor of what our configuration multiplies: tensor cores' for a template that uses them.
+        own_roof: The floor for our configuration's operands: that of tensor cores for a template that uses them.
     """
 
     problem: Problem

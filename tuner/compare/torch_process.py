@@ -1,4 +1,4 @@
-"""The keeper of PyTorch's process: whatever happens in it comes back as a number or as one line."""
+"""Run PyTorch in its own process: whatever happens there comes back as a number or as one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's side of a comparison, in a process of its own: its context, its libraries and its faults stay there.
+"""PyTorch's side of a comparison, in its own process: its context, libraries and faults stay there.
 
 The inputs are copied to the device in the variant's layout and precision before anything is timed: converting them is
 not part of the time. A sample is one call between two events, after a buffer as large as our own flush was written.
@@ -24,9 +24,9 @@ from tuner.folders import cache_folder
 from tuner.problems.problem import LibraryCall
 
 WARM_UPS = 3
-AUTOTUNE = "max-autotune-no-cudagraphs"  # a graph would copy x into its own buffer at each call, and save nothing timed
-CHECK_BYTES = 256 << 20  # of the output compared at once
-MIN_FLUSH = 256 << 20  # on a GPU: writing it takes longer than Python needs to launch, so the launch is not timed
+AUTOTUNE = "max-autotune-no-cudagraphs"  # a CUDA graph would copy x at each call, and save no timed work
+CHECK_BYTES = 256 << 20  # bytes of the output compared at a time
+MIN_FLUSH = 256 << 20  # bytes on a GPU: writing them takes longer than a launch from Python, which is thus not timed
 EXPECTED = "expected.npy"
 
 
@@ -51,7 +51,7 @@ class _Bench:
     """Everything the process keeps: data on the host, the flush buffer, and a call for each variant entered."""
 
     def __init__(self, spec: TorchSpec) -> None:
-        kept = cache_folder() / "torchinductor"  # the usual place, in TMPDIR, ends with this process
+        kept = cache_folder() / "torchinductor"  # the default, in TMPDIR, is deleted with this process
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(kept))
         import torch
 
@@ -101,7 +101,7 @@ class _Bench:
         eager: Callable[..., Any] = attrgetter(self.spec.call.function)(self.torch)
         if not variant.compiled:
             return eager
-        # Compiled code is kept by code object and knows nothing of the TF32 switch: each variant gets its own.
+        # Compiled code is cached by code object, regardless of the TF32 switch: each variant gets its own.
         code = _called.__code__.replace(co_name=f"{eager.__name__}_{variant.precision}")
         plain = FunctionType(code, {**globals(), "operation": eager})
         compiled: Callable[..., Any] = self.torch.compile(plain, mode=AUTOTUNE)
@@ -175,7 +175,7 @@ def _opened(spec: TorchSpec) -> _Bench:
 
 
 def _guarded(spec: TorchSpec, use: Callable[[_Bench], Any]) -> Any:
-    """Turn whatever PyTorch raises into one line: its exceptions need not survive the way to the other process."""
+    """Turn whatever PyTorch raises into one line: its exceptions may not survive pickling."""
     try:
         return use(_opened(spec))
     except TunerError:

@@ -40,7 +40,7 @@ class Device(Protocol):
 
     environment: Environment
     limits: DeviceLimits
-    cores: int  # multiprocessors, or what the device's kind has in their place
+    cores: int  # multiprocessors, or the equivalent of this kind of device
     shares_host: bool  # kernels run on the cores that compile: compiling and timing must not overlap
     cache_bytes: int  # last-level cache, to be flushed between launches
     memory_bytes: int
@@ -63,7 +63,7 @@ class Device(Protocol):
     def upload(self, buffer: Buffer, array: Array) -> None: ...
 
     def download(self, buffer: Buffer, dtype: Any, count: int, offset: int = 0) -> Array:
-        """Copy ``count`` items back, from ``offset`` bytes on."""
+        """Copy ``count`` items back, starting at ``offset`` bytes."""
 
     def load(self, binary: bytes, entry: str, launch: Launch) -> Kernel:
         """Load a compiled binary; ``OutOfResources`` when the launch cannot fit the device."""
@@ -87,21 +87,21 @@ class Device(Protocol):
 
 
 def no_entry(entry: str, there: str = "") -> CompileError:
-    """Return the error of a source without the kernel that is to be launched."""
+    """Return the error for a source without the kernel to launch."""
     has = f"the source has {there}" if there else "the source has none of that name"
     return CompileError(f"there is no kernel '{entry}': {has}; declare __global__ void {entry}({arguments_of(entry)})")
 
 
 def other_arguments(entry: str, why: str) -> CompileError:
-    """Return the error of a kernel that cannot be given what every kernel here is given."""
+    """Return the error for a kernel that does not take the arguments of every kernel here."""
     return CompileError(f"kernel '{entry}' does not take ({arguments_of(entry)}): {why}")
 
 
 def wait_until(done: Callable[[], bool], limit: float, spin: bool = True) -> None:
-    """Poll ``done`` until it holds; short waits spin, long ones sleep.
+    """Poll ``done`` until it is true; short waits spin, long ones sleep.
 
     Args:
-        spin: Whether this process may keep a core busy meanwhile: not where the kernel runs on the same cores.
+        spin: Whether this process may keep a core busy meanwhile; not if the kernel runs on the same cores.
 
     Raises:
         TimedOut: ``limit`` seconds passed.

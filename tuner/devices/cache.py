@@ -1,7 +1,7 @@
-"""Compiled binaries by content: the key is all that could change them, so an edited source never meets an old binary.
+"""Compiled binaries by content: the key covers all that could change them, so an edited source is always recompiled.
 
-Entries are written to a temporary name and renamed, so that readers of any process see a whole entry or none; each
-carries its own hash, so that a damaged one is dropped and compiled again.
+Entries are written to a temporary name and renamed, so that readers of any process see a complete entry or none; each
+carries its own hash, so that a damaged one is dropped and recompiled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUFFIX = ".bin"
 
 
 def binary_key(environment: Environment, source: str) -> str:
-    """Return the hash of source, the headers compilers are given with it, compiler with its options, and target."""
+    """Return the hash of the source, the headers given to compilers, the compiler with its options, and the target."""
     parts = (environment.kind, environment.arch, environment.toolkit, _headers(), source)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -37,7 +37,7 @@ def _headers() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUse:
-    """What the cache holds: entries and their bytes together."""
+    """The use of the cache: entries and their total bytes."""
 
     folder: Path
     entries: int
@@ -72,14 +72,14 @@ class CompileCache:
         return binary
 
     def put(self, key: str, binary: bytes) -> None:
-        """Store a binary; a cache that cannot be written (full disk, read-only folder) is no error, only slower."""
+        """Store a binary; a cache that cannot be written (full disk, read-only folder) is not an error, only slower."""
         path = self._path(key)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, hashlib.sha256(binary).digest() + binary)
 
     def get_or_make(self, environment: Environment, source: str, make: Callable[[], bytes]) -> bytes:
-        """Return the stored binary of ``source``, or make and store it."""
+        """Return the stored binary of ``source``, or compile and store it."""
         key = binary_key(environment, source)
         binary = self.get(key)
         if binary is None:
@@ -92,7 +92,7 @@ class CompileCache:
         return CacheUse(folder=self.folder, entries=len(sizes), nbytes=sum(sizes))
 
     def trim(self, limit_bytes: int | None = None) -> int:
-        """Drop the least recently used entries beyond the limit; return how many went."""
+        """Drop the least recently used entries beyond the limit; return how many were deleted."""
         entries = sorted(self._entries())
         excess = sum(size for _, size, _ in entries) - (self.limit_bytes if limit_bytes is None else limit_bytes)
         dropped = 0
@@ -107,7 +107,7 @@ class CompileCache:
 
     def _entries(self) -> list[tuple[float, int, Path]]:
         found = []
-        with contextlib.suppress(OSError):  # a folder that one may not look into is an empty one
+        with contextlib.suppress(OSError):  # a folder without read permission counts as empty
             for path in self.folder.glob(f"*/*{SUFFIX}"):
                 with contextlib.suppress(OSError):
                     status = path.stat()

@@ -1,4 +1,4 @@
-"""Compile ahead, many at once, in processes that can be killed; a finished binary comes from the cache at once."""
+"""Compile ahead, many at once, in processes that can be killed; cached binaries are returned at once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tuner.processes.pool import DIED, Processes, killer
 from tuner.results import Environment, Evaluation
 
 COMPILE_SECONDS = 60.0
-MOST_KILLED = 3  # times that the same is tried
+MOST_KILLED = 3  # attempts at one compilation whose process is killed
 GRACE_SECONDS = 2.0
-NICE = 10  # compilers on every core give way to what drives a device apart; where kernels run on these, they wait
-SPILLS = "\n// spilled bytes"  # behind a source: the key of what its compilation said of spills
+NICE = 10  # compilers yield to the process that drives a GPU; where kernels run on the same cores, they wait
+SPILLS = "\n// spilled bytes"  # appended to a source: the cache key of its spills
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Compiled:
     spill_bytes: int | None = None
 
     def completed(self, evaluation: Evaluation) -> Evaluation:
-        """Return an evaluation with what only the compiler knows: its seconds, and what it spilled."""
+        """Complete an evaluation with the compiler's facts: its seconds, and the spills."""
         return replace(
             evaluation,
             resources=replace(evaluation.resources, spill_bytes=self.spill_bytes),
@@ -48,7 +48,7 @@ class Compiler:
 
     Args:
         environment: Target and compiler.
-        jobs: Processes; they start when first needed.
+        jobs: Number of processes; they start when first needed.
         limit: Seconds one compilation may take.
     """
 
@@ -77,7 +77,7 @@ class Compiler:
 
         Raises:
             CompileError: With the compiler's log, or how the compiler died.
-            TimedOut: It took longer than the limit; none of its processes is left.
+            TimedOut: It took longer than the limit; all of its processes have ended.
             TunerError: The disk is full: it says nothing of the source.
         """
         try:
@@ -94,7 +94,7 @@ class Compiler:
         except Unforeseen as error:
             raise CompileError(f"the compiler failed: {error}", error.trace) from None
         except DIED as error:
-            # a broken pool: one that had nothing to do, or was starting, died; the source was never seen
+            # a broken pool: an idle or starting process died before it saw the source
             how = "had not begun when its process died" if isinstance(error, BrokenProcessPool) else killer(error)
             if how:
                 raise Killed(f"the compiler {how}") from None
@@ -104,7 +104,7 @@ class Compiler:
             raise CompileError(f"the compiler's process died: {error}", said) from None
 
     def compiled(self, source: str) -> Compiled:
-        """Compile now; should the compiler be killed from outside, up to three times.
+        """Compile now; up to three times if the compiler is killed from outside.
 
         Raises:
             CompileError, TimedOut: As :meth:`result`.
@@ -115,7 +115,7 @@ class Compiler:
         return self.result(self.submit(source))
 
     def abandon(self) -> None:
-        """End what is being compiled; whatever is submitted next starts fresh processes."""
+        """End all compilations; the next submission starts fresh processes."""
         self._processes.stop()
 
     def close(self) -> None:

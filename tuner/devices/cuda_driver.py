@@ -1,4 +1,4 @@
-"""What the NVIDIA driver says through PyCUDA before a device is opened: which there are, and what they have."""
+"""Enumerate and describe CUDA devices through PyCUDA's driver module, without opening one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tuner.errors import UsageError
 from tuner.kernels.capabilities import WARPGROUPS
 from tuner.kernels.limits import DeviceLimits
 
-FIRST_KNOWN = 80  # sm_80: from there on the occupancy rules are the same
+FIRST_KNOWN = 80  # sm_80: first capability to which the occupancy rules apply
 NO_GPU = "no NVIDIA GPU found"
 INSTALL, REBUILD = "pip install '.[cuda]'", "pip install --force-reinstall --no-cache-dir pycuda"
 ELSE = "or use --device cpu"
 
 
 def arch_of(major: int, minor: int) -> str:
-    """Return what nvcc compiles for on this device alone: sm_90 has features of its own, those of sm_90a."""
+    """Return the architecture that nvcc targets for this device: sm_90a for sm_90, to have its specific features."""
     return f"sm_{major}{minor}" + ("a" if 10 * major + minor == WARPGROUPS else "")
 
 
 class NoCuda(UsageError):
-    """CUDA cannot be used: what keeps it from it, and what mends that."""
+    """CUDA cannot be used: the cause and the remedy."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"device cuda: {what}; {remedy}, {ELSE}")
@@ -79,7 +79,7 @@ def count() -> int:
 
 
 def why_none() -> str:
-    """Return why no CUDA device is used: there is no NVIDIA GPU, or what is missing although there is one."""
+    """Return why no CUDA device is used: there is no NVIDIA GPU, or something is missing although there is one."""
     if not cuda_needs.gpu_present():
         return NO_GPU
     try:
@@ -109,9 +109,9 @@ def driver_version(cuda: Any) -> str:
 
 
 def multiprocessor(attribute: Any, get: Any, limits: DeviceLimits) -> Multiprocessor | None:
-    """Return what a multiprocessor has, or None where this PyCUDA cannot ask for it."""
+    """Return a multiprocessor's resources, or None if this PyCUDA cannot query them."""
     if limits.capability < FIRST_KNOWN or not hasattr(attribute, "MAX_BLOCKS_PER_MULTIPROCESSOR"):
-        return None  # older cards give shared memory out in other units
+        return None  # older cards allocate shared memory in other units
     return Multiprocessor(
         threads=get(attribute.MAX_THREADS_PER_MULTIPROCESSOR),
         blocks=get(attribute.MAX_BLOCKS_PER_MULTIPROCESSOR),

@@ -1,4 +1,4 @@
-"""Whether an NVIDIA GPU is there although PyCUDA is not, and what building PyCUDA still lacks on this machine."""
+"""Find out whether there is an NVIDIA GPU without PyCUDA, and what this machine lacks to build PyCUDA."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-CARDS = Path("/proc/driver/nvidia/gpus")  # a folder a card, by the kernel's driver
+CARDS = Path("/proc/driver/nvidia/gpus")  # the kernel driver's folder, with a subfolder for each card
 COMPILERS = ("g++", "c++", "clang++")
 LIBRARY = "libcuda.so.1"
 HEADERS, LIBRARIES = ("cuda.h", "curand.h"), ("libcuda.so", "libcurand.so")
 
 
 def gpu_present() -> bool:
-    """Whether the NVIDIA driver shows a GPU, by the kernel's word or NVML's; no PyCUDA is needed."""
+    """Whether the NVIDIA driver shows a GPU, by /proc or NVML, without PyCUDA."""
     try:
         if any(CARDS.iterdir()):
             return True
@@ -33,7 +33,7 @@ def gpu_present() -> bool:
 
 
 def driver_library_loads() -> bool:
-    """Whether the driver's own library, which PyCUDA calls, is there."""
+    """Whether the driver's library, which PyCUDA calls, can be loaded."""
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
@@ -42,7 +42,7 @@ def driver_library_loads() -> bool:
 
 
 def lacking() -> str:
-    """Return what building PyCUDA needs and this machine lacks, each with its remedy; empty where all is there."""
+    """Return what building PyCUDA needs and this machine lacks, each with its remedy; empty if nothing is missing."""
     python = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
     headers = _beyond("CPATH", ("include",))
     libraries = _beyond(
@@ -59,7 +59,7 @@ def lacking() -> str:
 
 
 def _beyond(variable: str, folders: tuple[str, ...]) -> list[str]:
-    """Return the folders of ``variable``, then these of the toolkit and of the system."""
+    """Return the folders of ``variable``, then those of the toolkit and the system."""
     nvcc = shutil.which("nvcc")
     roots = [os.environ.get("CUDA_ROOT", ""), *([] if nvcc is None else _parents(nvcc)), "/usr", "/usr/local"]
     own = os.environ.get(variable, "").split(os.pathsep)

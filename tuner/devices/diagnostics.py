@@ -1,4 +1,4 @@
-"""What a compiler says of a user's own kernel, in the words of an editor: place, message, line and caret."""
+"""A compiler's messages about a user's own kernel: place, message, line and caret."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CLANG = re.compile(  # PoCL's is "error: mine.cu:7:30 <Spelling=...>: message",
 )
 _EDG = re.compile(r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>\w+)(?: #[\w-]+)?: (?P<says>.*)")
 _SHOWN = re.compile(r"[^\s:][^:]*:\d+(:\d+)?: error: ")  # how a Diagnostic begins
-MOST = 20  # errors that are kept: the first ones are the cause
+MOST = 20  # most errors kept: the first ones are the cause
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """An error: where, what, and the column if the compiler told it."""
+    """An error: its place, its message, and the column if known."""
 
     file: str
     line: int
@@ -42,10 +42,10 @@ class Diagnostic:
 
 
 def readable(log: str, source: str) -> tuple[str, str] | None:
-    """Return a message and the full text of a compiler's log, or None where it names no line of the user's files.
+    """Return a message and the full text of a compiler's log, or None if it names no line of the user's files.
 
     Args:
-        source: What was compiled; ``#line`` says which lines are whose.
+        source: The compiled text; its ``#line`` directives tell which file each line is from.
     """
     lines = _lines_by_place(source)
     errors = list(dict.fromkeys(_errors(log, lines)))[:MOST]
@@ -55,7 +55,7 @@ def readable(log: str, source: str) -> tuple[str, str] | None:
 
 
 def excerpt(text: str) -> tuple[str, ...]:
-    """Return the user's line, and the caret below it, that a text shows of its first error; nothing of others."""
+    """Return the user's line with the caret below it from the first error of a text; empty if there is none."""
     said = text.splitlines()[:3]
     if not said or not _SHOWN.match(said[0]):
         return ()
@@ -83,7 +83,9 @@ def _errors(log: str, lines: dict[tuple[str, int], str]) -> Iterator[Diagnostic]
     for at, line in enumerate(said):
         if (match := _CLANG.fullmatch(line.strip())) and match["file"] in files:
             if (match["kind"] or "error").endswith("error"):
-                part = "argument" if match["argument"] in files else "file"  # of a macro that the user's line calls
+                part = (
+                    "argument" if match["argument"] in files else "file"
+                )  # the error is in a macro that the user's line calls
                 line_name, column_name = ("line", "column") if part == "file" else (f"{part}_line", f"{part}_column")
                 yield Diagnostic(match[part], int(match[line_name]), int(match[column_name]), match["says"])
         elif (match := _EDG.fullmatch(line.strip())) and match["file"] in files and match["kind"] == "error":

@@ -15,10 +15,15 @@ from tuner.devices.diagnostics import readable
 from tuner.errors import CompileError, Killed, UsageError
 
 OPTIONS = ("-O3", "-std=c++17")
-WARN_SPILLS = ("-Xptxas", "-warn-spills")  # changes no code, so no result's fingerprint either
-C_LINKAGE = re.compile(r'^extern\s+"C"\s+__global__', re.MULTILINE)  # a kernel of C++ says so itself
-KILLED = re.compile(r"died due to signal (?:1|2|9|15)\b")  # nvcc's own words on a part of it
-SHORT_HEADER_FITS = ("cuda_13.0", "cuda_13.1", "cuda_13.2", "cuda_13.3")  # there, by test, its machine code is the same
+WARN_SPILLS = ("-Xptxas", "-warn-spills")  # does not change the code, so it is not part of the fingerprint
+C_LINKAGE = re.compile(r'^extern\s+"C"\s+__global__', re.MULTILINE)  # a C++ kernel declares this itself
+KILLED = re.compile(r"died due to signal (?:1|2|9|15)\b")  # nvcc's message about one of its programs
+SHORT_HEADER_FITS = (
+    "cuda_13.0",
+    "cuda_13.1",
+    "cuda_13.2",
+    "cuda_13.3",
+)  # releases for which a test shows the same machine code
 
 
 @cache
@@ -53,7 +58,7 @@ def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
     from pycuda.driver import CompileError as NvccError
 
     if any(release in toolkit() for release in SHORT_HEADER_FITS):
-        with suppress(NvccError):  # a kernel that needs more is compiled again, for the log as well
+        with suppress(NvccError):  # a kernel that needs more is recompiled, also for its log
             return _run(arch, source, short_header())
     try:
         return _run(arch, source)
@@ -65,7 +70,7 @@ def compile_with_spills(arch: str, source: str) -> tuple[bytes, int]:
 
 
 def compile_text(arch: str, text: str) -> bytes:
-    """Compile a text that has everything it needs: with nvcc's own headers, and C++ where it says nothing else.
+    """Compile a self-contained text with nvcc's own headers, as C++ unless it says otherwise.
 
     Raises:
         CompileError: With nvcc's output.
@@ -83,7 +88,7 @@ def compile_text(arch: str, text: str) -> bytes:
 
 
 def short_header() -> list[str]:
-    """Return the options that put our few declarations in the place of nvcc's own header."""
+    """Return the options that replace nvcc's own header by our few declarations."""
     return ["-D__CUDA_RUNTIME_H__", "-include", str(Path(__file__).parents[1] / "kernels" / "preludes" / "nvcc.h")]
 
 
@@ -91,15 +96,15 @@ def _run(arch: str, source: str, more: Sequence[str] = ()) -> tuple[bytes, int]:
     from pycuda.compiler import compile as pycuda_compile
 
     options = [*OPTIONS, *WARN_SPILLS, *more]
-    with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
+    with warnings.catch_warnings(record=True) as said:  # PyCUDA reports nvcc's output as a warning
         warnings.simplefilter("always")
-        plain = C_LINKAGE.search(source) is not None  # else PyCUDA puts the whole source between extern "C" { and }
+        plain = C_LINKAGE.search(source) is not None  # otherwise PyCUDA wraps the whole source in extern "C" { }
         binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=plain, cache_dir=False)
     return cast(bytes, binary), spilled_bytes("\n".join(str(each.message) for each in said))
 
 
 def spilled_bytes(log: str) -> int:
-    """Return the spill stores that ptxas warns of; it says nothing where nothing is spilled."""
+    """Return the spill stores that ptxas warns of; 0 if it does not warn."""
     return sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
 
 

@@ -1,4 +1,4 @@
-"""What NVML says of a card while it works: clock, temperature, power, and why it slows down."""
+"""Telemetry of a card through NVML: clock, temperature, power, and reasons for throttling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REASONS = {
 
 
 def nvml_handle(device: Any) -> Any:
-    """Return NVML's handle of the same physical card, or None where NVML does not answer."""
+    """Return NVML's handle of the same physical card, or None if NVML does not answer."""
     try:
         import pynvml
 

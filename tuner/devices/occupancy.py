@@ -1,4 +1,4 @@
-"""How many blocks of a kernel fit a multiprocessor at once, and the share of its warps they are.
+"""How many blocks of a kernel fit on a multiprocessor at once, and the share of its warps that they use.
 
 Source: NVIDIA's occupancy calculator, ``cuda_occupancy.h``; a test compares the two wherever the toolkit is installed.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WARP = 32
-REGISTER_UNIT = 256  # registers are given to a warp in units of this many
-PARTITIONS = 4  # of a multiprocessor, each with its share of the registers and the warps
-RESERVED_BYTES = 1024  # shared memory that the driver takes of each block
+REGISTER_UNIT = 256  # granularity of a warp's registers
+PARTITIONS = 4  # partitions of a multiprocessor, each with its share of registers and warps
+RESERVED_BYTES = 1024  # shared memory that the driver reserves in each block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Multiprocessor:
-    """What one multiprocessor has.
+    """The resources of one multiprocessor.
 
     Attributes:
-        shared_bytes: Of all its blocks, ``reserved_bytes`` of each included.
-        shared_unit: Shared memory is given to a block in units of this many bytes.
+        shared_bytes: Shared memory for all its blocks, including ``reserved_bytes`` of each.
+        shared_unit: Granularity of a block's shared memory in bytes.
     """
 
     threads: int
@@ -32,7 +32,7 @@ class Multiprocessor:
 
 
 def resident_blocks(has: Multiprocessor, threads: int, registers: int, shared_bytes: int) -> int:
-    """Return the blocks that are on a multiprocessor at once; 0 where not even one fits."""
+    """Return how many blocks fit on a multiprocessor at once; 0 if not even one does."""
     warps = _up(threads, WARP)
     limits = [has.blocks, has.threads // WARP // warps, _by_registers(has, warps, registers)]
     if shared_bytes + has.reserved_bytes:
@@ -41,7 +41,7 @@ def resident_blocks(has: Multiprocessor, threads: int, registers: int, shared_by
 
 
 def occupancy(has: Multiprocessor, threads: int, registers: int, shared_bytes: int) -> float:
-    """Return the share of a multiprocessor's warps that a full one has."""
+    """Return the share of a multiprocessor's warp slots that are in use when it is full."""
     blocks = resident_blocks(has, threads, registers, shared_bytes)
     return blocks * _up(threads, WARP) / (has.threads // WARP)
 

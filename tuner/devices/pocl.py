@@ -1,8 +1,8 @@
-"""The CPU that PoCL compiles for: as its LLVM names it, or the most capable one whose flags this CPU has as well.
+"""The CPU that PoCL compiles for: as its LLVM names it, or the most capable one whose flags this CPU also has.
 
-PoCL asks its LLVM for the name of the CPU. To one of 2022 every later CPU is "generic", a name that its own compiler
-then refuses ("unknown target CPU 'generic'"), and a Zen 4 is a Zen 3, without the AVX-512 that PoCL has found. No
-setting of PoCL changes the name, so another one is put into the device's description, where it follows the triplet.
+PoCL asks its LLVM for the name of the CPU. An LLVM of 2022 calls every later CPU "generic", a name that its own
+compiler then refuses ("unknown target CPU 'generic'"), and a Zen 4 is a Zen 3, without the AVX-512 that PoCL has found.
+No setting of PoCL changes the name, so another one is put into the device's description, where it follows the triplet.
 The names are those that PoCL's own built-in words were compiled for: for any other they are calls, not inlined.
 
 Source:
@@ -18,10 +18,10 @@ from functools import cache
 from pathlib import Path
 
 POCL = "Portable Computing Language"
-TARGET = "TUNER_CPU_TARGET"  # the environment's word for another name
-DESCRIPTION_BYTES = 2048  # of a device's description that are looked through
+TARGET = "TUNER_CPU_TARGET"  # environment variable for another name
+DESCRIPTION_BYTES = 2048  # bytes of a device's description that are searched
 LONGEST_NAME = 64
-CPUS = (  # their names, FP32 words of a register, flags beyond those of the CPUs below
+CPUS = (  # name, FP32 words of a register, flags beyond those of the CPUs below
     ("skylake-avx512", 16, "avx512f avx512bw avx512cd avx512dq avx512vl"),
     ("haswell", 8, "avx avx2 bmi1 bmi2 f16c fma abm movbe"),
     ("penryn", 4, "cx16 lahf_lm pni sse4_1 ssse3"),
@@ -31,7 +31,7 @@ UNKNOWN, TAKEN_FOR_ZEN_3 = "generic", "znver3"
 
 
 def nearest(flags: frozenset[str]) -> str:
-    """Return the most capable CPU whose flags (as in /proc/cpuinfo) are there, with those of the CPUs below."""
+    """Return the most capable CPU whose flags (as in /proc/cpuinfo), and those of the CPUs below, are present."""
     best = CPUS[-1][0]
     for name, _, needed in reversed(CPUS):
         if not flags.issuperset(needed.split()):
@@ -41,22 +41,22 @@ def nearest(flags: frozenset[str]) -> str:
 
 
 def better_name(name: str, flags: frozenset[str]) -> str:
-    """Return what to compile for where LLVM calls a CPU of these flags ``name``."""
+    """Return the CPU to compile for if LLVM calls a CPU with these flags ``name``."""
     mistaken = name == UNKNOWN or (name == TAKEN_FOR_ZEN_3 and nearest(flags) == CPUS[0][0])
     return nearest(flags) if mistaken and flags else name
 
 
 def vector_words(name: str, stated: int) -> int:
-    """Return the words of FP32 in a register of the CPU ``name``: as many as the device states, if its code may."""
+    """Return the FP32 words in a register of the CPU ``name``: as many as the device states, if code may use them."""
     widths = {each: words for each, words, _ in CPUS} | {UNKNOWN: 4, TAKEN_FOR_ZEN_3: 8}
     return min(stated, widths.get(name, stated))
 
 
 def settle(pointer: int) -> str:
-    """Make PoCL compile for the right CPU from now on, and return its name; empty where PoCL keeps it elsewhere.
+    """Make PoCL compile for the right CPU from now on, and return its name; empty if PoCL keeps it elsewhere.
 
     Args:
-        pointer: Of the device, as OpenCL's functions take it.
+        pointer: The device's handle, as OpenCL's functions take it.
     """
     place = _place(pointer)
     if place is None:
@@ -69,7 +69,7 @@ def settle(pointer: int) -> str:
 
 
 def rename(place: int, name: str) -> None:
-    """Put the address of a lasting copy of ``name`` at ``place``."""
+    """Store the address of a permanent copy of ``name`` at ``place``."""
     libc = ctypes.CDLL(None)
     libc.strdup.restype = ctypes.c_void_p
     ctypes.c_void_p.from_address(place).value = libc.strdup(name.encode())
@@ -77,7 +77,7 @@ def rename(place: int, name: str) -> None:
 
 @cache
 def cpu_flags() -> frozenset[str]:
-    """Return what the kernel says this CPU can do; nothing where it does not say."""
+    """Return this CPU's flags as the kernel reports them; empty if it does not."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -86,7 +86,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def _place(pointer: int) -> int | None:
-    """Return where the device's description holds the address of its CPU's name: behind the triplet's."""
+    """Return where the device's description holds the address of its CPU's name: after the triplet's."""
     for place in range(pointer, pointer + DESCRIPTION_BYTES, 8):
         if _text(_word(place) or 0).startswith("x86_64-") and _text(_word(place + 8) or 0):
             return place + 8
@@ -104,7 +104,7 @@ def _text(address: int) -> str:
 
 
 def _read(address: int, count: int) -> bytes:
-    """Read this process's memory; nothing where there is none."""
+    """Read this process's memory; empty if the address is not mapped."""
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:
             memory.seek(address)

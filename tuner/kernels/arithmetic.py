@@ -9,7 +9,7 @@ from tuner.kernels.expressions import Expression, least
 
 
 def up(total: Any, part: Any) -> Any:
-    """Return how many parts hold the total: the quotient, rounded up."""
+    """Return how many parts cover the total: the quotient, rounded up."""
     return -(-total // part)
 
 

@@ -1,4 +1,4 @@
-"""A template's Python, called with care: whatever it does wrong is one line that names its file and line."""
+"""Call a template's Python safely: any error becomes one line that names its file and line."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tuner.problems.problem import Problem
 from tuner.suggestions import alternatives
 
 T = TypeVar("T")
-LONGEST = 300  # letters of an error's own words
-_LOCK = threading.RLock()  # one template's folder on Python's path at a time
+LONGEST = 300  # most characters of an error's message
+_LOCK = threading.RLock()  # only one template's folder is on Python's path at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class Home:
 
 
 class Elsewhere:
-    """A function of a template that lives in another process: calling it asks there.
+    """A template's function in another process, to which calls are forwarded.
 
     Attributes:
-        line: Where it is written: ``mine.py:12``.
+        line: Where it is defined: ``mine.py:12``.
     """
 
     __slots__ = ("line",)
@@ -55,7 +55,7 @@ class Elsewhere:
         self.line = line
 
     def __call__(self, *arguments: Any) -> Any:
-        """Return what it gives, as plain data.
+        """Return its result as plain data.
 
         Raises:
             Broken: It failed there, or its process did.
@@ -64,7 +64,7 @@ class Elsewhere:
 
 
 class Late(BaseException):
-    """A template's Python took longer than so many seconds; it is no Exception, which a template may well catch."""
+    """A template's Python took longer than its limit in seconds; not an Exception, which a template might catch."""
 
     def __str__(self) -> str:
         return f"it takes longer than {self.args[0]:g} s"
@@ -74,7 +74,7 @@ class Broken(Exception):
     """A template's Python failed.
 
     Attributes:
-        where: ``mine.py:12``, or nothing where no line of the template is to blame.
+        where: ``mine.py:12``, or empty if no line of the template is to blame.
         why: What happened, in one line.
         kind: The class of what it raised.
     """
@@ -85,12 +85,12 @@ class Broken(Exception):
 
     @property
     def divides(self) -> bool:
-        """Whether something was divided by zero."""
+        """Whether the error is a division by zero."""
         return issubclass(self.kind, ArithmeticError)
 
 
 def called(home: Home | None, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a template's function with the files beside it importable; what a user's own prints is no output of ours.
+    """Call a template's function with the files beside it importable; its prints do not go to our standard output.
 
     Raises:
         Broken: It raised anything, ``sys.exit`` included.
@@ -100,15 +100,15 @@ def called(home: Home | None, function: Callable[..., T], *arguments: Any) -> T:
     try:
         with beside(home), redirect_stdout(sys.stderr) if home else nullcontext():
             return function(*arguments)
-    except (KeyboardInterrupt, Broken):  # the latter of a function that lives elsewhere
+    except (KeyboardInterrupt, Broken):  # Broken comes from a function in another process
         raise
-    except BaseException as error:  # a template may raise what it likes
+    except BaseException as error:  # a template may raise anything
         raise Broken(_where(error, home), reason(error), type(error)) from None
 
 
 @contextmanager
 def beside(home: Home | None) -> Iterator[None]:
-    """Let imports find the files beside a template first, as for a script; afterwards nothing of it is left."""
+    """Make imports find the files beside a template first, as for a script; undone afterwards."""
     if home is None:
         yield
         return
@@ -143,7 +143,7 @@ def _from(folder: Path) -> dict[str, ModuleType]:
 
 
 def reason(error: BaseException) -> str:
-    """Say in one line what an exception means, with what there is in place of an unknown name."""
+    """Describe an exception in one line, with the known names in place of an unknown one."""
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({error.code!r}); a template only declares"
     if isinstance(error, Late):
@@ -152,7 +152,7 @@ def reason(error: BaseException) -> str:
         return unknown
     try:
         words = " ".join(str(error).split())
-    except Exception:  # of a class of the template's own
+    except Exception:  # its class may be the template's own
         words = ""
     words = words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
     kind = "" if isinstance(error, TunerError) else type(error).__name__
@@ -160,7 +160,7 @@ def reason(error: BaseException) -> str:
 
 
 def _unknown(error: AttributeError) -> str:
-    """Return what to say of an attribute that one of a template's arguments does not have."""
+    """Return a message for an attribute that one of a template's arguments does not have."""
     if isinstance(error.obj, Values):
         word, names = "p", error.obj.names()
         missing = "no such parameter is declared"
@@ -184,14 +184,14 @@ def _where(error: BaseException, home: Home | None) -> str:
 
 
 def _frames(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
-    """Yield file and line of each call from the template's function on."""
+    """Yield file and line of each call, starting at the template's function."""
     for frame, line in walk_tb(trace):
         if frame.f_code.co_filename != __file__:
             yield frame.f_code.co_filename, line
 
 
 def line_of(function: Callable[..., Any]) -> str:
-    """Return where a function is written: ``mine.py:12``; nothing for one that Python cannot tell of."""
+    """Return where a function is defined: ``mine.py:12``; empty if Python does not know."""
     if isinstance(function, Elsewhere):
         return function.line
     code = getattr(function, "__code__", None)
@@ -199,9 +199,9 @@ def line_of(function: Callable[..., Any]) -> str:
 
 
 def shortened(value: object, most: int = 60) -> str:
-    """Return what a template returned, in a few letters of one line."""
+    """Return a template's value as short text on one line."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # of a class of the template's own
+    except Exception:  # its class may be the template's own
         text = type(value).__name__
     return text if len(text) <= most else f"{text[:most]}..."

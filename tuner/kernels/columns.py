@@ -30,7 +30,7 @@ class Columns(Values):
     """Parameter columns gathered on demand from the choice indices of many configurations.
 
     Attributes:
-        missed: Names that were asked for and are not there (yet).
+        missed: Names that were requested but are not there (yet).
     """
 
     __slots__ = ("_parameters", "_rows", "_tables", "missed")
@@ -69,16 +69,16 @@ class _Gathered(dict[str, Any]):
 
 
 def gathered_once(rows: Indices, parameters: Sequence[Parameter]) -> Values:
-    """Return columns as values that are gathered once each: figures read the same few again and again."""
+    """Return columns as values that are gathered once each, since figures read the same few repeatedly."""
     return Values(_Gathered(Columns(rows, parameters)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """What columns are made of, and which way.
+    """How columns are made, and from what.
 
     Attributes:
-        missed: Names that were asked for in vain; may be added to.
+        missed: Names that were requested but not found; may be added to.
     """
 
     rows: Indices
@@ -87,7 +87,7 @@ class Origin:
     missed: set[str]
 
     def values(self) -> Values:
-        """Make the columns again, in another process; this then tells what they miss."""
+        """Rebuild the columns in another process; ``missed`` then records what they lack."""
         if self.once:
             return gathered_once(self.rows, self.parameters)
         columns = Columns(self.rows, self.parameters)
@@ -96,7 +96,7 @@ class Origin:
 
 
 def origin_of(values: Values) -> Origin | None:
-    """Return what columns are made of; None for the values of one configuration."""
+    """Return the origin of columns; None for the values of one configuration."""
     once = not isinstance(values, Columns)
     columns = getattr(mapping_of(values), "columns", None) if once else values
     if not isinstance(columns, Columns):
@@ -112,7 +112,8 @@ def apply_rule(
     Args:
         rows: Shape (n, c): choice indices of the template's first c parameters.
         limits: The problem, and what the device allows.
-        last: All other rules have been applied. Before, one that divides by zero waits: they may drop such rows.
+        last: All other rules have been applied. Until then a rule that divides by zero is postponed, since others may drop
+            such rows.
 
     Raises:
         UsageError: The rule fails on the parameters that are there, or says neither yes nor no.
@@ -138,7 +139,7 @@ def apply_rule(
 
 
 def _missed(rule: Rule, one: Columns, template: KernelTemplate, limits: tuple[Problem, DeviceLimits]) -> set[str]:
-    """Return which names a rule reads of one row in vain: most rules wait for a parameter, and one row tells."""
+    """Return the names that a rule fails to find in one row: most rules wait for a parameter, so one row suffices."""
     with suppress(Broken):
         called(template.home, rule.holds, one, *limits)
     return one.missed
@@ -147,7 +148,7 @@ def _missed(rule: Rule, one: Columns, template: KernelTemplate, limits: tuple[Pr
 def _answers(rule: Rule, holds: Any, count: int, template: KernelTemplate) -> npt.NDArray[np.bool_]:
     try:
         answers = np.asarray(holds)
-    except ValueError:  # of a ragged list
+    except ValueError:  # from a ragged list
         answers = np.asarray(None)
     if answers.dtype.kind not in "biuf" or answers.shape not in ((), (count,)):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Points of a space: a choice for each of a template's parameters, and those that have a name."""
+"""Points of a space: a choice for each of a template's parameters, and named ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Baseline:
     """A named configuration that every study measures first. Parameters left out take their first choice.
 
     Attributes:
-        start: It is nearer to the best than the others, and measured before them: slow ones then take fewer launches.
+        start: Measured first because it is close to the best: slower ones then need fewer launches.
     """
 
     name: str

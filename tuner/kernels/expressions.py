@@ -1,4 +1,4 @@
-"""Whole numbers that follow from the batch: the same arithmetic gives a number, or C text for an exported header.
+"""Whole numbers computed from the batch: the same arithmetic gives a number, or C text for an exported header.
 
 A template's ``launch`` is called with ``BATCH`` as its problem's B. What it computes by ``+``, ``-``, ``*`` and ``//``
 with whole numbers (so by :func:`tuner.kernels.arithmetic.up`) and by ``smaller`` comes back as an :class:`Expression`.
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, Protocol
 
-MOST = 2**31 - 1  # of an int, and of blocks along one dimension
+MOST = 2**31 - 1  # largest int, and most blocks along one dimension
 
 
 class Undecided(TypeError):
-    """Something was asked of the batch that differs from batch to batch."""
+    """The answer differs from batch to batch."""
 
 
 class Part(Protocol):
-    """What a sum is made of."""
+    """A term of a sum."""
 
     def at(self, B: int) -> tuple[int, int]: ...
     def text(self) -> str: ...
@@ -86,7 +86,7 @@ class Expression:
     offset: int = 0
 
     def computed(self, B: int) -> tuple[int, int]:
-        """Return the number for a batch, and the largest one met on the way."""
+        """Return the number for a batch, and the largest intermediate one."""
         total, most = self.offset, 0
         for part, factor in self.terms:
             number, within = part.at(B)
@@ -108,13 +108,13 @@ class Expression:
         return f"({' + '.join([*parts, *([str(self.offset)] if self.offset else [])])})".replace("+ -", "- ")
 
     def words(self) -> str:
-        """Return what a reader writes: ``16 * ceil(B / 8)``."""
+        """Return the expression for readers: ``16 * ceil(B / 8)``."""
         parts = [part.words() if factor == 1 else f"{factor} * {part.words()}" for part, factor in self.terms]
         return " + ".join([*parts, *([str(self.offset)] if self.offset else [])]).replace("+ -", "- ")
 
     @property
     def rises(self) -> bool:
-        """Whether a larger batch never gives less."""
+        """Whether a larger batch never gives a smaller number."""
         return all(factor > 0 for _, factor in self.terms)
 
     def __eq__(self, other: object) -> bool:
@@ -167,7 +167,7 @@ class Expression:
         return self > _whole(other) - 1
 
     def __gt__(self, other: Any) -> bool:
-        """Decide what is the same for every batch from 1 on."""
+        """Compare, if the answer is the same for every batch of at least 1."""
         if self.rises and self.at(1) > _whole(other):
             return True
         raise Undecided(f"{self.words()} is compared, which only a batch's number decides; write smaller(a, b) for min")
@@ -183,7 +183,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """A division that is still to be rounded, by ``math.ceil`` or ``math.floor``."""
+    """A quotient that ``math.ceil`` or ``math.floor`` has yet to round."""
 
     total: Expression
     part: int
@@ -209,7 +209,7 @@ def _divided(total: Expression, part: int) -> Expression:
 
 
 def least(a: Any, b: Any) -> Any:
-    """Return the smaller of two, one of which is an expression that rises with the batch."""
+    """Return the smaller of two, one of which is an expression that increases with the batch."""
     of, cap = (a, b) if isinstance(a, Expression) else (b, a)
     if isinstance(cap, Expression) or not of.rises:
         raise Undecided(f"{of.words()} is compared with what follows from the batch too")
@@ -237,10 +237,10 @@ def _part_apart(part: Part) -> list[Any]:
 
 
 def put_together(given: Any) -> Expression:
-    """Return the expression that was taken apart.
+    """Return the expression for these lists.
 
     Raises:
-        ValueError: None was.
+        ValueError: They are not those of an expression.
     """
     terms, offset = _entries(given, 2)
     pairs = [_entries(term, 2) for term in _entries(terms)]

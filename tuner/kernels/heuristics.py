@@ -9,7 +9,7 @@ from tuner.kernels.limits import CUDA, DeviceLimits
 from tuner.kernels.rules import Heuristic
 from tuner.problems.problem import Problem
 
-Registers = Callable[[Any, Any], Any]  # that a thread may need, by parameters and problem
+Registers = Callable[[Any, Any], Any]  # registers that a thread may need, by parameters and problem
 
 
 def block_registers(each: Registers) -> Heuristic:

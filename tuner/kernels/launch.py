@@ -1,4 +1,4 @@
-"""Launch geometry, which takes whole numbers alone, or expressions of a batch that is a letter."""
+"""Launch geometry: whole numbers, or expressions if the batch is symbolic."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tuner.errors import UsageError
 from tuner.kernels.calling import shortened
 from tuner.kernels.expressions import MOST, Expression
 
-MOST_BLOCKS = MOST  # along one dimension, on any device
+MOST_BLOCKS = MOST  # most blocks along one dimension, on any device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Launch geometry of one configuration: blocks, threads and dynamic shared memory in bytes.
 
-    For a problem whose batch is a letter, the grid is expressions of it.
+    If the problem's batch is symbolic, the grid consists of expressions of it.
 
     Raises:
         UsageError: Not three whole numbers each; the message says what was given.
@@ -46,7 +46,7 @@ def _size(value: object) -> Any:
 
 
 def _whole(value: object) -> int | None:
-    """Return a Python or NumPy integer as an int, None for anything else and for what no device counts to."""
+    """Return a Python or NumPy integer as an int, None for anything else or too large for a device."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
     try:

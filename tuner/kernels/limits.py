@@ -1,4 +1,4 @@
-"""What a device allows a kernel, and which numbers a configuration's arithmetic holds."""
+"""What a device allows a kernel, and the range of a configuration's arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DeviceLimits:
     """What a device allows a kernel, and a study; constraints read these.
 
     Attributes:
-        capability: 10 * major + minor of a CUDA device, as in ``sm_90``; 0 elsewhere.
+        capability: 10 * major + minor of a CUDA device, as in ``sm_90``; 0 for others.
         vector_words: FP32 words that a thread's instruction multiplies at once: 16 on a CPU with AVX-512, 1 on a GPU.
         precision: What operands may be rounded to before they are multiplied: fp32, tf32, fp16 or bf16.
 

@@ -1,4 +1,4 @@
-"""Kernel templates from the disk: those of the product, and the user's own by their path."""
+"""Load kernel templates from disk: the built-in ones, and a user's own by path."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def load_template(path: Path) -> KernelTemplate:
     """Load ``path`` (a .py file with a ``TEMPLATE``) and the .cu file beside it: a user's own in a process of its own.
 
     Raises:
-        UsageError: As :func:`load_here` says; or it ends its process, or takes too long.
+        UsageError: As :func:`load_here` says; or it ends its process or takes too long.
     """
     python = _python_file(path)
     if _is_built_in(python):
@@ -74,7 +74,7 @@ def load_here(path: Path) -> KernelTemplate:
     home = Home(path=path.absolute())
     module = ModuleType(f"template_{path.stem}")
     module.__file__ = str(home.path)
-    home.modules[module.__name__] = module  # where its dataclasses look for their names
+    home.modules[module.__name__] = module  # where dataclasses look up names
     try:
         called(home, _execute, module)
     except Broken as error:
@@ -94,7 +94,7 @@ def _python_file(path: Path) -> Path:
     try:
         python = path.with_suffix(".py")
         missing = [each for each in (python, python.with_suffix(".cu")) if not each.is_file()]
-    except (ValueError, OSError) as error:  # no file's name, or in a folder one may not look into
+    except (ValueError, OSError) as error:  # not a file name, or in a folder without read permission
         raise UsageError(
             f"template {path}: {getattr(error, 'strerror', None) or 'a folder'}; name a .py file"
         ) from None
@@ -107,7 +107,7 @@ def _python_file(path: Path) -> Path:
 
 
 def _syntax_error(python: Path) -> str:
-    """Return where a file's Python is wrong, before what else is; nothing where it can be read and is right."""
+    """Return a file's syntax error, which takes precedence over other errors; empty if there is none."""
     try:
         called(Home(path=python.absolute()), _compiled, python.absolute())
     except Broken as error:

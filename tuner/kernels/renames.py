@@ -1,6 +1,6 @@
-"""What parameters and choices of the built-in templates were called before, so that old results and commands are read.
+"""Former names of the built-in templates' parameters and choices, so that old results and commands can be read.
 
-A store or a recording keeps the names it was written with; whoever reads it has today's.
+A store or a recording keeps the names it was written with; they are translated when read.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _NAMES = {
     "SEQUENCE": "TILES_PER_BLOCK",
     "BUFFERS": "STAGES",
 }
-NAMES: Final[Mapping[str, Mapping[str, str]]] = {  # by template: a parameter's name before, and now
+NAMES: Final[Mapping[str, Mapping[str, str]]] = {  # by template: a parameter's former name, and today's
     "register_tile": {"STAGING": "COPY_BY"},
     "tensor_core": {**_NAMES, "STAGING": "COPY_BY", "SPLIT_C": "SPLIT_K"},
     "warpgroup": {**_NAMES, "LOADERS": "PRODUCER_THREADS"},
 }
-CHOICES: Final[Mapping[str, Mapping[str, str]]] = {  # by a parameter's name before: its choices, if they changed
+CHOICES: Final[Mapping[str, Mapping[str, str]]] = {  # by a parameter's former name: its choices, if they changed
     "STAGING": _COPIES,
     "WRITES": {"exchange": "shuffle", "lanes": "direct", "rows": "shared"},
 }
-PLAIN: Final = frozenset({"direct", "shared_tile", "channel_vector"})  # built in, and nothing renamed
+PLAIN: Final = frozenset({"direct", "shared_tile", "channel_vector"})  # built-in templates without renames
 
 
 def current_values(template: str, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -42,7 +42,7 @@ def former_values(template: str, values: Mapping[str, Value]) -> dict[str, Value
 
 
 def current_columns(templates: Iterable[str], columns: Sequence[str]) -> dict[str, str]:
-    """Return today's names of a table's columns by those it has, if all templates that might have one renamed it."""
+    """Return today's names of a table's columns, where all templates that might have a column renamed it."""
     there = set(templates)
     known = [NAMES[template] for template in NAMES if template in there]
     found: dict[str, str] = {}
@@ -59,7 +59,7 @@ def current_choices(column: str, choices: Iterable[Value]) -> tuple[Value, ...]:
 
 
 def renamed(name: str, known: Iterable[str]) -> str:
-    """Return what a name that is not known is called today; itself if it was never one."""
+    """Return today's name for an unknown name; the name itself if it was never a former one."""
     there = set(known)
     now = {names[name] for names in NAMES.values() if name in names} & there
     return name if name in there or len(now) != 1 else now.pop()

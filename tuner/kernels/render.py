@@ -35,13 +35,13 @@ class Rendered:
 
 @cache
 def prelude(dialect: Dialect) -> str:
-    """Return the words that let one .cu read the same in CUDA C and OpenCL C."""
+    """Return the definitions that let one .cu compile as CUDA C and OpenCL C."""
     return (Path(__file__).with_name("preludes") / f"{dialect}.h").read_text(encoding="utf-8")
 
 
 @cache
 def short_header() -> str:
-    """Return the declarations that spare PoCL its own header."""
+    """Return the declarations that replace PoCL's own header."""
     return (Path(__file__).with_name("preludes") / "pocl.h").read_text(encoding="utf-8")
 
 
@@ -51,7 +51,7 @@ def render(
     """Render one configuration of ``template`` for ``problem``.
 
     Args:
-        marks: Tell the compiler where the lines of a user's own template were written, for its messages.
+        marks: Add ``#line`` directives for a user's own template, so that compiler messages name its files.
 
     Raises:
         Infeasible: The template's launch or sizes fail for it.
@@ -86,7 +86,7 @@ def block_defines(launch: Launch) -> str:
 def size_lines(sizes: Mapping[str, tuple[int, str]], dialect: Dialect) -> str:
     """Return a line for each size: a constant of C++, or in OpenCL C, which has none at file scope, a macro."""
     lines = []
-    quiet = bool(sizes) and dialect == CUDA  # a configuration may leave some unused
+    quiet = bool(sizes) and dialect == CUDA  # a configuration may not use all of them
     if quiet:
         lines += ["#pragma nv_diagnostic push\n", "#pragma nv_diag_suppress 177\n"]
     for name, (number, comment) in sizes.items():

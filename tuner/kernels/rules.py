@@ -1,4 +1,4 @@
-"""What a configuration of a space fulfils: constraints, without which it would not run, and heuristics."""
+"""Rules for the configurations of a space: constraints, without which one would not run, and heuristics."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from tuner.errors import UsageError
 from tuner.kernels.limits import DeviceLimits
 
-# A template is for one kind of problem and annotates its own, such as ConvLayer: Any stands in its place.
+# Any: a template is for one kind of problem and annotates that, such as ConvLayer.
 Predicate = Callable[[Any, Any, DeviceLimits], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A rule known before compiling: what breaks it cannot run, or computes something else.
+    """A rule known before compiling: a configuration that breaks it cannot run, or computes something else.
 
     ``holds(p, problem, limits)`` must work on scalars and on columns.
     """
@@ -35,7 +35,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A matter of taste, told apart from what is valid: what it does not keep would run, and is not worth a trial.
+    """A rule of thumb, separate from validity: a configuration that it rejects would run, but is not worth a trial.
 
     ``keeps(p, problem, limits)`` must work on scalars and on columns; ``--no-heuristics`` searches the others too.
     """

@@ -1,4 +1,4 @@
-"""Sizes that follow from a configuration and a layer: each is written once, in Python, and told to the kernel.
+"""Sizes derived from a configuration and a layer: each is written once, in Python, and passed to the kernel.
 
 A template's class of sizes has a method for each, marked :func:`size`; its docstring is the comment beside the number::
 
@@ -29,11 +29,11 @@ from tuner.problems.problem import Problem
 NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 if TYPE_CHECKING:
-    size = property  # to a type checker
+    size = property  # for type checkers
 else:
 
     class size(cached_property):  # noqa: N801 - a decorator
-        """A size that the kernel is told, in capitals; computed when it is first read."""
+        """A size that the kernel gets, in capitals; computed when first read."""
 
 
 class Sizes:
@@ -45,7 +45,7 @@ class Sizes:
 
 
 class ConvSizes(Sizes):
-    """Sizes of a convolution's configuration, with those that follow from the layer alone."""
+    """Sizes of a convolution's configuration, with those derived from the layer alone."""
 
     @size
     def h_out(self) -> Any:
@@ -64,13 +64,13 @@ class ConvSizes(Sizes):
 
 
 def told(sizes: Callable[[Any, Problem], Any], p: Any, layer: Problem) -> dict[str, tuple[int, str]]:
-    """Return what the kernel is told of one configuration: each size's number and comment, by its name there.
+    """Return the sizes that the kernel gets for one configuration: number and comment by name.
 
     Raises:
         UsageError: A name is taken or not in capitals, or a size is no whole number.
     """
     given = sizes(p, layer)
-    if isinstance(sizes, Elsewhere):  # which told them there
+    if isinstance(sizes, Elsewhere):  # which computed them in its process
         return _told_elsewhere(given)
     if isinstance(given, Sizes):
         return {name.upper(): (_number(name, getattr(given, name)), doc) for name, doc in _marked(type(given)).items()}

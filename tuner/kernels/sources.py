@@ -1,4 +1,4 @@
-"""A kernel's source as one text that knows where its lines were written."""
+"""A kernel's source as one text that knows the origin of its lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Source(str):
     """A text with the place of each of its lines.
 
     Attributes:
-        places: By line: its file, as named from the folder of the first one, and its number there.
+        places: By line: its file, relative to the folder of the first one, and its number there.
     """
 
     places: tuple[tuple[str, int], ...]
@@ -28,7 +28,7 @@ class Source(str):
         return source
 
     def marked(self) -> str:
-        """Return the text with ``#line`` wherever the next line was not written below the last one."""
+        """Return the text with ``#line`` wherever a line does not follow the one before it in its file."""
         lines: list[str] = []
         expected: tuple[str, int] | None = None
         for line, (file, number) in zip(self.split("\n"), self.places, strict=True):
@@ -40,12 +40,12 @@ class Source(str):
 
 
 def marked(text: str) -> str:
-    """Return a source with its lines' places for the compiler, where they are known."""
+    """Return a source with ``#line`` directives for the compiler, if its lines' places are known."""
     return text.marked() if isinstance(text, Source) else text
 
 
 def placed(text: str, python: Path) -> Source:
-    """Return a template's source with its places, also where it was written in the .py, or something joined to it.
+    """Return a template's source with its places, also if it is written or extended in the .py.
 
     Raises:
         UsageError: The .cu beside ``python`` cannot be read.
@@ -77,7 +77,7 @@ def with_includes(path: Path, inside: tuple[Path, ...] = ()) -> Source:
         inside: The files that include this one, the outermost first.
 
     Raises:
-        UsageError: A file is missing or no text, or includes itself.
+        UsageError: A file is missing or not text, or includes itself.
     """
     if path in inside:
         raise UsageError(f"source {path} includes itself; remove the circle")
@@ -98,7 +98,7 @@ def with_includes(path: Path, inside: tuple[Path, ...] = ()) -> Source:
 
 
 def _text(path: Path) -> str:
-    """Return a file's text without the mark some editors put before it."""
+    """Return a file's text without a byte order mark."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
 """All valid configurations of one or several templates, enumerated once and addressed by number.
 
-Parameters are expanded one at a time and each constraint is applied as soon as the parameters it reads are there, so
-the full Cartesian product never exists in memory. A configuration is a row of choice indices (one byte each).
+Parameters are expanded one at a time and each constraint is applied as soon as its parameters are present, so the
+full Cartesian product never exists in memory. A configuration is a row of choice indices (one byte each).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TemplateSpace:
 
     @property
     def emptied_by(self) -> str:
-        """Why nothing is valid: the reason of the rule that removed the last combinations."""
+        """Why nothing is valid: the reason given by the rule that removed the last combinations."""
         last = next((name for name, count in reversed(self.dropped.items()) if count), "")
         return next((f"{rule.reason} ({rule.name})" for rule in self.template.rules if rule.name == last), last)
 
@@ -114,7 +114,7 @@ class Space:
     """The union of several templates' spaces; a global index is a template's offset plus a row.
 
     Attributes:
-        left_out: Templates without a valid configuration here, by name, and why.
+        left_out: Names of templates without a valid configuration here, each with the reason.
     """
 
     problem: Problem

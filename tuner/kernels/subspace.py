@@ -1,6 +1,6 @@
-"""A part of a space: only some choices of some parameters, as ``TILE_W=1,2,4 COPY_BY=register`` says it.
+"""A part of a space: only some choices of some parameters, written ``TILE_W=1,2,4 COPY_BY=register``.
 
-It is a matter of one run: the study, its identity and its results stay those of the whole space.
+It applies to one run: the study, its identity and its results stay those of the whole space.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Choices = Mapping[str, Sequence[Choice]]
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """The choices that each named parameter is kept to; ``template`` is one of them. Empty: the whole space.
+    """The choices to which each named parameter is restricted; ``template`` may be one. Empty: the whole space.
 
     A template without one of the parameters has no configuration left.
     """
@@ -63,7 +63,7 @@ class Restriction:
         return all(given.get(name) in chosen for name, chosen in self.allowed)
 
     def of(self, space: Space) -> Space:
-        """Return the part of ``space`` that is admitted, in the same order.
+        """Return the part of ``space`` that is allowed, in the same order.
 
         Raises:
             UsageError: Nothing is left.
@@ -90,10 +90,10 @@ class Restriction:
 
 
 def _chosen(part: str, given: str, known: Sequence[Choice], before: str) -> tuple[Choice, ...]:
-    """Split at the commas between choices; a choice such as ``B,1,1`` has some of its own.
+    """Split at the commas between choices; a choice such as ``B,1,1`` contains commas itself.
 
     Args:
-        before: What the parameter was called when its choices had other words.
+        before: The parameter's former name, under which its choices had other words.
     """
     names = {str(choice): choice for choice in known}
     for word, now in CHOICES.get(before, {}).items():

@@ -32,7 +32,7 @@ from tuner.kernels.values import Values
 from tuner.kernels.words import check_together
 from tuner.problems.problem import Problem
 
-__all__ = [  # all that a template is written with
+__all__ = [  # everything that a template is written with
     "ANY_MAGNITUDE",
     "CUDA",
     "MOST_BLOCKS",
@@ -55,7 +55,7 @@ __all__ = [  # all that a template is written with
     "read_source",
 ]
 
-# Of p and the problem, whose kind a template annotates itself.
+# Functions of p and the problem; a template annotates its own kind of problem.
 Derivation = Callable[[Any, Any], Mapping[str, Any]]
 SizesOf = Callable[[Any, Any], Sizes | Mapping[str, Any]]
 _TEMPLATE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -68,17 +68,17 @@ class KernelTemplate:
     Args:
         source: The text of the .cu file; its entry point has the name that the problem says: ``conv_forward``.
         launch: ``launch(p, problem) -> Launch`` for one configuration.
-        heuristics: What is left out of a space though it would run, and why.
-        sizes: ``sizes(p, problem)``: numbers that follow from a configuration, by the names the kernel has them under;
+        heuristics: What is left out of a space although it would run, and why.
+        sizes: ``sizes(p, problem)``: numbers derived from a configuration, by their names in the kernel;
             a class of :class:`tuner.kernels.sizes.Sizes`, or a function that returns a dictionary.
         dialects: Where it compiles; a CUDA-only template says ``(CUDA,)``.
-        figures: ``figures(p, problem)``: by name, positive sizes (or columns of them) that follow from a configuration
+        figures: ``figures(p, problem)``: by name, positive sizes (or columns of them) derived from a configuration
             and explain its speed better than the parameters alone; the surrogate learns from their logarithms too.
-        home: Where the Python of a user's own template lives; None for a built-in one, or one made by a program.
+        home: Location of the Python of a user's own template; None for a built-in one, or one made by a program.
         wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
         static_memory: It has writable memory of its own from launch to launch; without this it is refused.
         problem: The kind of problem that it computes.
-        magnitudes: ``magnitudes(p)``: the least and largest |x|, zeros apart, that a configuration's arithmetic holds;
+        magnitudes: ``magnitudes(p)``: the least and largest |x|, except zeros, that a configuration's arithmetic holds;
             without it a check tries numbers from 2^-24 to 2^24.
     """
 
@@ -114,7 +114,7 @@ class KernelTemplate:
             self.configuration(baseline.values)
 
     def _check_kinds(self) -> None:
-        """Refuse what Python would take and a run would stumble over much later."""
+        """Refuse what Python would accept but a run would fail on much later."""
         if not isinstance(self.name, str) or not _TEMPLATE_NAME.fullmatch(self.name):
             raise UsageError(f"template name {shortened(self.name)}: give letters, digits, '_', '-' and '.' alone")
         kinds = {"parameters": Parameter, "constraints": Constraint, "heuristics": Heuristic, "baselines": Baseline}
@@ -170,15 +170,15 @@ class KernelTemplate:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """What a configuration of a space fulfils: constraints, then heuristics."""
+        """The rules for a configuration of a space: constraints, then heuristics."""
         return (*self.constraints, *self.heuristics)
 
     def without_heuristics(self) -> KernelTemplate:
-        """Return the template whose space is everything that would run."""
+        """Return the template without heuristics: its space is everything that would run."""
         return replace(self, heuristics=())
 
     def violated(self, configuration: Configuration, problem: Problem, limits: DeviceLimits) -> Rule | None:
-        """Return the first constraint that does not hold, else the first such heuristic; None for a point of the space.
+        """Return the first violated constraint, else the first violated heuristic; None for a point of the space.
 
         Raises:
             UsageError: One of them fails.
@@ -187,10 +187,10 @@ class KernelTemplate:
         return next((rule for rule in self.rules if not self.holds(rule, values, problem, limits)), None)
 
     def holds(self, rule: Rule, values: Values, problem: Problem, limits: DeviceLimits) -> Any:
-        """Return what a rule says of scalars or of columns.
+        """Return a rule's answer for scalars or columns.
 
         Raises:
-            UsageError: It fails; names the rule, what it does not find, and the template's line.
+            UsageError: It fails; names the rule, the cause, and the template's line.
         """
         try:
             return called(self.home, rule.holds, values, problem, limits)
@@ -200,10 +200,10 @@ class KernelTemplate:
             ) from None
 
     def sizes_of(self, configuration: Configuration, problem: Problem) -> dict[str, tuple[int, str]]:
-        """Return the sizes that a configuration's kernel is told, in order: each a number and a comment.
+        """Return the sizes that a configuration's kernel gets, in order: each a number and a comment.
 
         Raises:
-            Infeasible: The template's ``sizes`` fails for it, or gives something else; names the template's line.
+            Infeasible: The template's ``sizes`` fails for it or returns something else; names the template's line.
         """
         if self.sizes is None:
             return {}
@@ -216,7 +216,7 @@ class KernelTemplate:
         """Return the geometry of a configuration.
 
         Raises:
-            Infeasible: The template's ``launch`` fails for it, or gives none; names the template's line.
+            Infeasible: The template's ``launch`` fails for it or returns none; names the template's line.
         """
         try:
             launch = called(self.home, self.launch, self.values_of(configuration), problem)
@@ -229,10 +229,10 @@ class KernelTemplate:
         return launch
 
     def magnitudes_of(self, configuration: Configuration) -> Magnitudes:
-        """Return the least and largest |x| that a configuration is right for, as it declares.
+        """Return the least and largest |x| for which a configuration declares to be correct.
 
         Raises:
-            Infeasible: The template's ``magnitudes`` fails for it, or gives no two numbers; names the template's line.
+            Infeasible: The template's ``magnitudes`` fails for it or does not return two numbers; names the template's line.
         """
         if self.magnitudes is None:
             return ANY_MAGNITUDE
@@ -260,7 +260,7 @@ class KernelTemplate:
 def read_source(python_file: str) -> str:
     """Read the .cu beside a template's .py: ``source=read_source(__file__)``.
 
-    Files it includes by ``#include "name"`` are put in their place, so that an edited one is an edited source.
+    Files that it includes by ``#include "name"`` are inlined, so that editing one changes the source.
 
     Raises:
         UsageError: An included file is missing, or includes itself.

@@ -1,4 +1,4 @@
-"""A user's kernel read before it is compiled: its entry point, its arguments, and what only CUDA knows."""
+"""Check a user's kernel before it is compiled: its entry point, its arguments, and CUDA-only words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BOTH = re.compile(r"__OPENCL_VERSION__|__CUDACC__|__CUDA_ARCH__|__OPENCL_C_VERS
 
 
 def check_source(template: KernelTemplate, dialect: Dialect) -> None:
-    """Refuse a kernel that can be seen not to work.
+    """Refuse a kernel that obviously cannot work.
 
     Raises:
         UsageError: It is empty, has no entry point of the right name, takes other arguments, or is written for CUDA
@@ -60,7 +60,7 @@ def check_source(template: KernelTemplate, dialect: Dialect) -> None:
 
 
 def _check_words(template: KernelTemplate, code: str) -> None:
-    """Refuse words that kernels had before, unless the source defines them itself."""
+    """Refuse words of older kernels, unless the source defines them itself."""
     match = _GONE.search(code)
     if match and not re.search(rf"#\s*define\s+{match[1]}\b", code):
         raise UsageError(
@@ -70,7 +70,7 @@ def _check_words(template: KernelTemplate, code: str) -> None:
 
 
 def _blanked(match: re.Match[str]) -> str:
-    """Return as many blanks as a comment has letters, its lines kept; strings stay, but for what they say."""
+    """Return blanks of a comment's length, with its line breaks; of a string only the quotes are kept."""
     text = match[0]
     if text.startswith('"'):
         return text if text == '"C"' else '"' + " " * (len(text) - 2) + '"'
@@ -87,11 +87,11 @@ def _call(kind: type[Problem]) -> str:
 
 
 def _entry(template: KernelTemplate, kind: type[Problem], code: str) -> int:
-    """Return where the entry point's name stands."""
+    """Return the position of the entry point's name."""
     kernels = {match[1]: match.start(1) for match in _KERNEL.finditer(code)}
     if kind.ENTRY in kernels:
         return kernels[kind.ENTRY]
-    if match := re.search(rf"\b{kind.ENTRY}\b", code):  # declared in a way of its own
+    if match := re.search(rf"\b{kind.ENTRY}\b", code):  # declared in an unusual way
         return match.start()
     if not kernels:
         raise UsageError(f"template {template.name}: its source has no kernel; write __global__ void {_call(kind)}")
@@ -103,7 +103,7 @@ def _entry(template: KernelTemplate, kind: type[Problem], code: str) -> int:
 
 
 def _arguments(code: str, at: int) -> list[str] | None:
-    """Return the entry point's arguments as they are written; None where macros may stand for some."""
+    """Return the entry point's arguments as written; None if macros may stand for some."""
     match = re.compile(r"\w+\s*\(([^()]*)\)").match(code, at)
     if match is None:
         return None
@@ -127,11 +127,11 @@ def _check_arguments(template: KernelTemplate, kind: type[Problem], where: str, 
 
 
 def _check_plain_cuda(template: KernelTemplate, code: str, at: int, arguments: list[str]) -> None:
-    """Say what to write instead of what only CUDA knows."""
+    """Refuse CUDA-only words; says what to write instead."""
     where, why = "", ""
     for pattern, what in _CUDA_ONLY:
         match = pattern.search(code)
-        if match and not re.search(rf"#\s*define\s+{re.escape(match[0])}", code):  # a word of the template's own, then
+        if match and not re.search(rf"#\s*define\s+{re.escape(match[0])}", code):  # the template defines the word itself
             where, why = place(template.source, match.start()), f"this is {what}"
             break
     else:

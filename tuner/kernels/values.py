@@ -24,10 +24,10 @@ class Values:
             raise AttributeError(name, name=name, obj=self) from None
 
     def names(self) -> Sequence[str]:
-        """Return what there is to read."""
+        """Return the names that can be read."""
         return list(self._values)
 
 
 def mapping_of(values: Values) -> Mapping[str, Any]:
-    """Return what lies beneath values, by name."""
+    """Return the underlying mapping of values by name."""
     return values._values

@@ -1,4 +1,4 @@
-"""The names that a kernel sees: which of them are taken, and which two parameters or choices would become one."""
+"""The names that a kernel sees: which are reserved, and which parameters or choices would collide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 
-ARGUMENTS = ("B", "C", "H", "W", "M", "K")  # of every kernel, besides x, w and y
+ARGUMENTS = ("B", "C", "H", "W", "M", "K")  # arguments of every kernel, besides x, w and y
 _PREFIXES = {
     "LAYER_": "the layer's sizes",
     "LAUNCH_": "the block's threads, and the launch in an exported header",
@@ -23,13 +23,13 @@ _C = re.compile(
     r"(U?CHAR|SCHAR|U?SHRT|U?INT|U?LONG)_(MAX|MIN)|(FLT|DBL)_(DIG|EPSILON|MAX|MIN|RADIX)|M_(PI|E)(_F)?"
 )
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-MOST_CHOICES = 254  # a choice's place is kept in a byte
+MOST_CHOICES = 254  # most choices, since a choice's index is one byte
 MOST_NUMBER = 2**31 - 1
 
 
 @cache
 def _language() -> frozenset[str]:
-    """Return the words that every kernel here is written with."""
+    """Return the words that are defined for every kernel."""
     folder = Path(__file__).with_name("preludes")
     texts = [(folder / name).read_text(encoding="utf-8") for name in ("cuda.h", "opencl.h", "pocl.h")]
     return frozenset(word for text in texts for word in _DEFINED.findall(text))
@@ -39,7 +39,7 @@ def check_name(name: str, what: str = "parameter") -> None:
     """Refuse a parameter's or a size's name that means something else in a kernel or a header.
 
     Raises:
-        UsageError: It is taken; says by what.
+        UsageError: It is reserved; says by what.
     """
     prefix = next((each for each in _PREFIXES if name.startswith(each)), "")
     if name in ARGUMENTS:
@@ -65,10 +65,10 @@ def enumerator(name: str, word: str) -> str:
 
 
 def check_choices(name: str, choices: Sequence[int | str]) -> None:
-    """Refuse choices that a kernel could not tell apart, or not read.
+    """Refuse choices that a kernel could not distinguish or read.
 
     Raises:
-        UsageError: Numbers beside words, two words of one spelling, or a number that is no ``int``.
+        UsageError: Numbers mixed with words, two words of one spelling, or a number that is not an ``int``.
     """
     if len(choices) > MOST_CHOICES:
         raise UsageError(f"parameter {name}: {len(choices)} choices; at most {MOST_CHOICES} are supported")

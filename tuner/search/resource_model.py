@@ -57,7 +57,7 @@ def resident_warps(launch: Launch, registers: float, limits: DeviceLimits) -> in
 
 
 def multiprocessor_of(limits: DeviceLimits) -> Multiprocessor:
-    """Return the resources of a multiprocessor as far as limits tell: shared memory for one block of the largest size."""
+    """Return a multiprocessor's resources as far as known: its shared memory fits one block of the largest size."""
     return Multiprocessor(
         threads=THREADS,
         blocks=BLOCKS,

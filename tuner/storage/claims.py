@@ -18,8 +18,8 @@ from tuner.storage.mapping import configuration_of, configuration_text
 from tuner.storage.processes import Process, may_live, this_process
 from tuner.storage.schema import ClaimRow, ResultRow, StudyRow, table
 
-COMPILE = "compile"  # claimed, not yet on the device: if its process dies, it is simply free again
-LAUNCH = "launch"  # on the device: if its process dies, it is a suspect
+COMPILE = "compile"  # claimed, not yet on the device: free again if its process dies
+LAUNCH = "launch"  # on the device: a suspect if its process dies
 _CHUNK = 500  # values per IN list, well under SQLite's limit
 
 
@@ -91,7 +91,7 @@ def take(connection: Connection, study_id: int, configurations: Sequence[Configu
 
 
 def held(connection: Connection, study_id: int, keys: Iterable[str]) -> list[Claim]:
-    """Return the claims on ``keys``, whoever holds them."""
+    """Return the claims on ``keys`` of any process."""
     found: list[Claim] = []
     for chunk in chunks(list(keys)):
         found += [claim_of(row) for row in connection.execute(_HELD, {"study": study_id, "keys": chunk})]
@@ -108,5 +108,5 @@ def finished(connection: Connection, study_id: int, keys: Iterable[str], suspect
 
 
 def chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Cut a list for IN: databases limit the number of bound values."""
+    """Split a list for IN: databases limit the number of bound values."""
     return (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))

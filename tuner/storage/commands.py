@@ -1,4 +1,4 @@
-"""Command lines that people may copy: quoted, with the store when it is not the usual one, never with a password."""
+"""Command lines for users to copy: quoted, with the store unless it is the default, never with a password."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tuner.storage.location import Location, default_url, find_location
 
 
 def storage_option(where: str | Location) -> str:
-    """Return the option that names a store, with a space before it; nothing for the one that is meant without it."""
+    """Return the option that names a store, with a space before it; nothing for the default store."""
     location = where if isinstance(where, Location) else find_location(where)
     return "" if location == _default() else f" --storage {shlex.quote(location.shown)}"
 

@@ -1,7 +1,7 @@
-"""A store that may only be read, such as a colleague's or one on a full disk, is read from a copy: SQLite has to write
-beside a file.
+"""Read a store without write access, such as a colleague's or one on a full disk, from a copy.
 
-So it can be listed, shown and exported from whatever state it is in: of an older schema, or left by a killed run.
+SQLite has to write beside a file. From a copy, a store can be listed, shown and exported in any state: with an older
+schema, or left by a killed run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def copied(path: Path) -> Scratch:
     scratch, real = Scratch(), Path(os.path.realpath(path))
     copy = scratch.folder / NAME
     try:
-        if Path(f"{real}-shm").exists():  # it may be being written; else looking into it would leave files there
+        if Path(f"{real}-shm").exists():  # another process may be writing; otherwise opening it would leave files there
             with suppress(sqlite3.Error):
                 _back_up(real, copy)
                 return scratch
@@ -49,7 +49,7 @@ def copied(path: Path) -> Scratch:
 
 
 def back_up(path: Path, copy: Path) -> None:
-    """Copy a store that may be being written, whole or not at all."""
+    """Copy a store that another process may be writing, completely or not at all."""
     part = copy.with_name(f"{copy.name}.part")
     try:
         _back_up(Path(os.path.realpath(path)), part)

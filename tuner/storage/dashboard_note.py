@@ -40,12 +40,12 @@ def write_note(connection: Connection, optuna_id: int, text: str) -> None:
 
 
 def rewrite_note(connection: Connection, optuna_id: int, text: str) -> None:
-    """Write the tuner's part of the note anew, and keep what people wrote beside it."""
+    """Rewrite the tuner's part of the note, and keep what people wrote beside it."""
     write_note(connection, optuna_id, with_kept(text, _read(connection, optuna_id)))
 
 
 def write_facts(connection: Connection, optuna_id: int, key: StudyKey, environment: Environment) -> None:
-    """Set the study's user attributes: what is computed, and where the newest results come from."""
+    """Set the study's user attributes: the problem, and the origin of the newest results."""
     facts = {
         "layer": f"{key.problem}: {problem_of_key(key).describe()}",
         "precision": key.precision,
@@ -75,13 +75,13 @@ def _read(connection: Connection, optuna_id: int) -> str:
 
 
 def resume_command(key: StudyKey, device: str) -> str:
-    """Return the command line that goes on with this study on ``device``."""
+    """Return the command line that continues this study on ``device``."""
     whole = "" if key.heuristics else " --no-heuristics"
     return run_command(problem_of_key(key), device, key.precision, key.sources) + whole
 
 
 def run_command(problem: Problem, device: str, precision: str, sources: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the command line that makes a study of a problem or goes on with it."""
+    """Return the command line that creates or continues a study of a problem."""
     wanted = "" if precision == "fp32" else f" --precision {precision}"
     chosen = "".join(f" --template {shlex.quote(path or name)}" for name, path in sources)
     what, rows = problem.words()
@@ -91,10 +91,10 @@ def run_command(problem: Problem, device: str, precision: str, sources: Sequence
 def explain(
     key: StudyKey, environment: Environment, counts: Mapping[str, int], best: Champion | None, where: Location
 ) -> str:
-    """Write the note: what is measured, how to read the trials, how to go on, and the winner or the fastest so far.
+    """Write the note: what is measured, how to read the trials, how to continue, and the winner or the fastest so far.
 
     Args:
-        where: The store, for the commands.
+        where: The store that the commands name.
     """
     problem = problem_of_key(key)
     done = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "none yet"

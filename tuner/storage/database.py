@@ -31,7 +31,7 @@ from tuner.storage.sqlite_errors import one_line
 from tuner.storage.upgrade import PROBLEMS, upgrade
 
 BUSY_SECONDS = 30
-_log = logging.getLogger(__name__)  # without a handler, Python prints its warnings on stderr
+_log = logging.getLogger(__name__)  # without a handler, Python prints warnings on stderr
 _PRAGMAS = (f"busy_timeout = {BUSY_SECONDS * 1000}", "synchronous = NORMAL", "foreign_keys = ON")
 
 
@@ -70,7 +70,11 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         self.check_open()
-        with self._turn, self._faults(), self._write_engine.begin() as connection:  # SQLite would sleep, not wait
+        with (
+            self._turn,
+            self._faults(),
+            self._write_engine.begin() as connection,
+        ):  # SQLite would poll instead of waiting
             yield connection
 
     def optuna_storage(self) -> RDBStorage:
@@ -85,7 +89,7 @@ class Database:
             return storage
 
     def check_open(self) -> None:
-        """Refuse to change a store that may only be read.
+        """Refuse to change a read-only store.
 
         Raises:
             StorageError: It is one.
@@ -95,7 +99,7 @@ class Database:
             raise StorageError(self._why or f"storage {self._name} may only be read; {remedy}")
 
     def seal(self) -> None:
-        """Refuse to write from now on, where this is a copy: nobody would ever see what is written to it."""
+        """Refuse writes from now on if this is a copy: they would be lost."""
         self.sealed = self._copy is not None
 
     def close(self) -> None:
@@ -125,7 +129,7 @@ class Database:
             self._check_optuna()
 
     def _keep_a_copy(self, version: int) -> None:
-        """Put the store as it is beside it, before its tables are changed for good, and say so."""
+        """Keep a backup of the store beside it before its tables are migrated, and say so."""
         path = self.location.path
         if version >= PROBLEMS or self._copy is not None or path is None:
             return
@@ -151,7 +155,7 @@ class Database:
         return row
 
     def _check_optuna(self) -> None:
-        """Let an Optuna of another version look at its tables once, and remember that they fit."""
+        """Let a different Optuna version check its tables once, and record that they fit."""
         _create_optuna_tables(self.location, self._name)
         with Session(self._write_engine) as session, session.begin():
             row = session.scalar(select(SchemaRow))
@@ -160,10 +164,10 @@ class Database:
 
 
 def open_database(location: Location, create: bool) -> Database:
-    """Open a store, and make it if it is not there and ``create`` allows it.
+    """Open a store; create it if missing and ``create`` allows it.
 
     Raises:
-        UsageError, StorageError: See ``inspect_file``; or made by a newer tuner or another Optuna.
+        UsageError, StorageError: As ``inspect_file``; or it was made by a newer tuner or another Optuna.
     """
     with one_line(str(location), location.path):
         if location.path:
@@ -185,7 +189,7 @@ def open_copy(location: Location, path: Path, why: str = "") -> Database:
     """Open a copy of a store that can only be read.
 
     Args:
-        why: What a refusal to write says; that it may not be written, if not given.
+        why: The reason given when a write is refused; default: it may not be written.
     """
     copy = copied(path)
     url = location.url.set(database=str(copy.folder / NAME))
@@ -197,7 +201,7 @@ def open_copy(location: Location, path: Path, why: str = "") -> Database:
 
 
 def _create_optuna_tables(location: Location, name: str) -> None:
-    """Create Optuna's tables where they are missing; without a pool nothing stays open, should Optuna refuse them."""
+    """Create missing Optuna tables; uses no pool, so that nothing stays open if Optuna refuses them."""
     url = location.url.render_as_string(hide_password=False)
     try:
         RDBStorage(url, {"poolclass": NullPool}).remove_session()
@@ -223,7 +227,7 @@ def _engine(location: Location) -> Engine:
 
 
 def _own_transactions(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # transactions begin where _begin says, not where the driver guesses
+    connection.isolation_level = None  # transactions begin at _begin, not where the driver decides
 
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
@@ -233,7 +237,7 @@ def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
         if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             connection.execute("PRAGMA journal_mode = WAL")
     except BaseException:
-        connection.close()  # a pool does not know of a connection before it is set up
+        connection.close()  # the pool does not yet track a connection that is being set up
         raise
 
 
@@ -243,9 +247,9 @@ def _begin(connection: Connection) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Make a new store aside and put it in place whole: nobody ever sees half of its tables.
+    """Create a new store under a temporary name and move it into place, so that no process sees half of its tables.
 
-    A link stays one; the file has the mode that the umask gives, where SQLite's own would not be for the group.
+    A link stays a link; the file gets its mode from the umask, since SQLite's default mode excludes the group.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and path.stat().st_size:
@@ -254,7 +258,7 @@ def _make_file(path: Path) -> None:
         if path.exists() and path.stat().st_size:
             return  # another process was first
         aside = path.with_name(f".{path.name[:200]}.new")
-        _remove(aside)  # of a process that was killed here
+        _remove(aside)  # left by a process that was killed here
         try:
             aside.touch()
             if path.exists():
@@ -278,7 +282,7 @@ def _folder_lock(path: Path | None) -> Iterator[None]:
         return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a file system without locks: SQLite's own still hold
+        with suppress(OSError):  # a file system without such locks: SQLite's own still work
             fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What a study remembers of a search that was over, beside Optuna's own attributes of the study."""
+"""The record that a study's search was over, stored among Optuna's attributes of the study."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _KEY = "tuner:ended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Where a search was over.
+    """The end of a search.
 
     Attributes:
-        part: The restriction of the space that it searched; empty for all of it.
-        trials: How many results the study had then: with others added it may have more to find.
+        part: The part of the space that it searched; empty for all of it.
+        trials: How many results the study had then; with more results a search may find more.
         why: A line for people.
     """
 
@@ -30,7 +30,7 @@ class Ended:
 
 
 def write_ended(connection: Connection, optuna_id: int, ended: Ended) -> None:
-    """Remember the last search that was over."""
+    """Record the last search that was over."""
     connection.execute(delete(_SYSTEM).where(_SYSTEM.c.study_id == optuna_id, _SYSTEM.c.key == _KEY))
     row = {"study_id": optuna_id, "key": _KEY, "value_json": json.dumps(asdict(ended))}
     connection.execute(insert(_SYSTEM), [row])

@@ -1,4 +1,4 @@
-"""Where a store is: a path or an SQLAlchemy URL, looked at without changing anything."""
+"""The location of a store, a path or an SQLAlchemy URL, and checks that change nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tuner.storage.sqlite_errors import is_no_database, one_line, sqlite_fault
 DEFAULT_FOLDER = Path("studies")
 DEFAULT_URL = "sqlite:///studies/tuner.db"
 VARIABLE = "TUNER_STORAGE"
-LONGEST_NAME, LONGEST_PATH = 240, 500  # bytes; SQLite puts -journal or -wal behind a name
+LONGEST_NAME, LONGEST_PATH = 240, 500  # bytes; SQLite appends -journal or -wal to a name
 _OPTUNA_TABLES = {"studies", "trials", "version_info"}
 _OUR_TABLE = "tuner_schema"
 
 
 def default_url() -> str:
-    """Return the store that is meant where none is named."""
+    """Return the default store."""
     return os.environ.get(VARIABLE) or DEFAULT_URL
 
 
@@ -40,7 +40,7 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """The path as seen from here, or the URL without its password."""
+        """The path relative to the current folder, or the URL without its password."""
         here = Path.cwd()
         return str(self.path.relative_to(here)) if self.path and self.path.is_relative_to(here) else str(self)
 
@@ -56,7 +56,7 @@ def find_location(where: str | Path) -> Location:
         return _file(URL.create("sqlite"), Path(text))
     try:
         url = make_url(text)
-    except (ArgumentError, ValueError):  # ValueError: the port is no number
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise UsageError(f"storage '{hidden(text)}' is not a URL; write sqlite:///path/to/tuner.db") from None
     if url.get_backend_name() != "sqlite":
         return Location(url, None)
@@ -76,7 +76,7 @@ def _file(url: URL, path: Path) -> Location:
 
 
 def foresee(where: str | Path) -> None:
-    """Refuse at once what :func:`inspect_file` would refuse later, before hours of work; create nothing.
+    """Refuse early what :func:`inspect_file` would refuse after hours of work; create nothing.
 
     Raises:
         UsageError, StorageError: As opening the store would.
@@ -96,7 +96,7 @@ def inspect_file(path: Path, create: bool) -> None:
     """Refuse a file that is not, and cannot become, a store; create nothing but the default folder.
 
     Args:
-        create: It will be written; what may only be read is refused.
+        create: It will be written; a read-only store is refused.
 
     Raises:
         UsageError: A folder, no such file or folder, not an SQLite database, or another program's.
@@ -118,7 +118,7 @@ def inspect_file(path: Path, create: bool) -> None:
 
 
 def may_write(path: Path) -> bool:
-    """Whether a store that is there, and the files that SQLite makes beside it, may be written."""
+    """Whether an existing store, and the files that SQLite makes beside it, may be written."""
     real = Path(os.path.realpath(path))
     return os.access(real, os.W_OK) and os.access(real.parent, os.W_OK | os.X_OK)
 
@@ -148,7 +148,7 @@ def _inspect_folder(path: Path) -> None:
 
 
 def _inspect_content(path: Path, create: bool) -> None:
-    """Let SQLite look into the file: it knows its own header, and its length in pages."""
+    """Let SQLite check the file: it knows its own header, and its length in pages."""
     if not path.stat().st_size:
         if not create:
             raise UsageError(f"storage {path} is empty; start a study with `tune run`, or give --storage")
@@ -157,7 +157,7 @@ def _inspect_content(path: Path, create: bool) -> None:
         journal = Path(f"{os.path.realpath(path)}-wal")
         has_journal = journal.exists() and journal.stat().st_size > 0
         if has_journal and not may_write(path):
-            return  # SQLite cannot look into it here; whoever opens a copy will see
+            return  # SQLite cannot read it here; opening a copy will show
         tables = _tables(path, has_journal)
     except sqlite3.Error as error:
         fault = sqlite_fault(str(path), path, error)
@@ -172,7 +172,7 @@ def _inspect_content(path: Path, create: bool) -> None:
 
 
 def _tables(path: Path, has_journal: bool) -> set[str]:
-    """Read the table names; a file without a journal is read as it lies, so that none appears beside it."""
+    """Read the table names; a file without a journal is opened as immutable, so that none appears beside it."""
     uri = f"{Path(os.path.realpath(path)).as_uri()}?{'mode=ro' if has_journal else 'immutable=1'}"
     with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

@@ -28,7 +28,7 @@ _ADD_RESULT, _ADD_SAMPLES, _ADD_FAILURE = map(insert, (table(ResultRow), table(S
 
 @dataclass(frozen=True)
 class Recorder:
-    """Writes the results of one study, as ours and as Optuna's; the caller holds the write lock."""
+    """Writes the results of one study to our tables and Optuna's; the caller holds the write lock."""
 
     study_id: int
     environment_id: int
@@ -38,7 +38,7 @@ class Recorder:
     def store(self, connection: Connection, result: Result, suspect: bool = False) -> int:
         """Store a result and drop its claim; return its trial's number.
 
-        A configuration that has a result already keeps its trial, which then says what the new result says.
+        A configuration that has a result already keeps its trial, which is updated to the new result.
         """
         identity = {"study": self.study_id, "key": result.configuration.key}
         columns = {**result_columns(result), "environment_id": self.environment_id, "suspect": suspect}
@@ -69,7 +69,7 @@ class Recorder:
         return new_id(added), number
 
     def close_stale(self, connection: Connection, keys: list[str]) -> int:
-        """Free the claims of dead processes among ``keys``; what was on the device becomes a crashed suspect."""
+        """Free dead processes' claims on ``keys``; what was on the device becomes a crashed suspect."""
         dead = [claim for claim in held(connection, self.study_id, keys) if not claim.alive]
         for claim in dead:
             if claim.stage == LAUNCH:

@@ -1,4 +1,4 @@
-"""Runs that are at work on a store, from their beginning: before a run has claimed anything it is to be seen, too."""
+"""Runs that are working on a store, visible from their start, before they have claimed anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUNS = table(RunRow)
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A run that is alive, and whether it is on a study already or only prepares one like it."""
+    """A living run, and whether it already works on the study or is still preparing one of the same problem."""
 
     process: Process
     prepares: bool
@@ -36,9 +36,9 @@ class Running:
 
 
 class Announcement:
-    """A run's word in the store that it is there, from its beginning to its end; a dead process's counts for nothing.
+    """Announces a run in the store from its start to its end; one of a dead process is ignored.
 
-    A store that is not there yet is not made: nobody can delete from it.
+    A missing store is not created: there is nothing that could be deleted.
     """
 
     def __init__(self, storage: str, problem: Problem, precision: str) -> None:
@@ -53,7 +53,7 @@ class Announcement:
         return self
 
     def join(self, handle: StudyHandle) -> None:
-        """Say which study it is."""
+        """Announce which study the run works on."""
         with handle.database.writing() as connection:
             if self._id is None:
                 self._add(connection, handle.id)
@@ -89,7 +89,7 @@ class Announcement:
 
 
 def running_on(handle: StudyHandle) -> Running | None:
-    """Return a living run that is on a study or, not knowing its study yet, on the same problem and precision."""
+    """Return a living run on a study or, if its study is not known yet, on the same problem and precision."""
     key = handle.key
     claimed = next((claim.process for claim in handle.claims() if claim.alive), None)
     if claimed:
@@ -105,7 +105,7 @@ def running_on(handle: StudyHandle) -> Running | None:
 
 
 def drop_dead(connection: Connection) -> None:
-    """Forget the runs of processes that ended without a word."""
+    """Delete the runs of processes that have died."""
     for row in connection.execute(select(_RUNS)).all():
         process = Process(host=row.host, boot=row.boot, pid=row.pid, started=row.process_started)
         if not may_live(process, row.begun):

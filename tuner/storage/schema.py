@@ -27,7 +27,7 @@ def table(model: type[Base]) -> Table:
 
 
 class SchemaRow(Base):
-    """One row: which tuner tables these are, and which Optuna was last seen to fit its own."""
+    """One row: the version of the tuner's tables, and the last Optuna version that fits its own."""
 
     __tablename__ = "tuner_schema"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -74,9 +74,9 @@ class StudyRow(Base):
     templates: Mapped[str] = mapped_column(Text)  # JSON array of names
     sources: Mapped[str | None] = mapped_column(Text, default=None)  # JSON: [template, user's file or ""], ...
     distributions: Mapped[str] = mapped_column(Text)  # JSON object: parameter to its array of choices
-    heuristics: Mapped[bool | None] = mapped_column(default=None)  # None, of older studies: they narrowed the space
+    heuristics: Mapped[bool | None] = mapped_column(default=None)  # None in older studies, which applied them
     winner: Mapped[str | None] = mapped_column(Text, default=None)  # key of the configuration that won the last finals
-    settled: Mapped[float | None] = mapped_column(default=None)  # when
+    settled: Mapped[float | None] = mapped_column(default=None)  # when it won
     created: Mapped[float]
 
 
@@ -162,7 +162,7 @@ class ClaimRow(Base):
 
 
 class RunRow(Base):
-    """A run from its beginning, while it has nothing in flight yet; its study once that is known."""
+    """A run from its start, before it has anything in flight; its study once known."""
 
     __tablename__ = "tuner_run"
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -1,4 +1,4 @@
-"""Database errors as one line for the user, told apart by SQLite's error codes."""
+"""Database errors as one line for the user, distinguished by SQLite's error codes."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def sqlite_fault(subject: str, path: Path | None, error: sqlite3.Error) -> Stora
 
 
 def is_no_database(error: sqlite3.Error) -> bool:
-    """Whether the file is of another format: the user named the wrong one."""
+    """Whether the file has another format: the user named the wrong file."""
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB
 
 
 def _is_limited() -> bool:
-    """Whether this process may not make a file of any size: then that, not the disk, refuses a write."""
+    """Whether this process has a limit on file sizes, which then refuses a write instead of the disk."""
     return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 

@@ -1,4 +1,4 @@
-"""The store: open it, make or find studies."""
+"""The store: open it, create or find studies."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Store:
 
     @classmethod
     def open(cls, where: str | Path = DEFAULT_URL, *, create: bool = True) -> Self:
-        """Open a store by path or SQLAlchemy URL, and close what dead processes left in flight.
+        """Open a store by path or SQLAlchemy URL, and free what dead processes left in flight.
 
         Raises:
-            UsageError: Not a store, and nothing that could become one; or made by a newer tuner.
+            UsageError: Not a store, and cannot become one; or made by a newer tuner.
             StorageError: Not readable or writable, full, locked or damaged.
         """
         location = find_location(where)
@@ -94,7 +94,7 @@ class Store:
         return self.database.optuna_storage()
 
     def study(self, key: StudyKey, environment: Environment, templates: Sequence[KernelTemplate]) -> StudyHandle:
-        """Make the study, or go on with it if the store has it.
+        """Create the study, or continue it if the store has it.
 
         Raises:
             StudyMismatch: A stored study has this name and another key, or other parameters.
@@ -123,11 +123,11 @@ class Store:
     ) -> StudyHandle:
         """Find a study by its exact name, Optuna's id, its problem or template, or an unambiguous start of its name.
 
-        Of several of a problem the newest with a verified winner is meant, else the newest; ``chosen`` of it says so.
+        Of several studies of a problem the newest with a verified winner is taken, else the newest; ``chosen`` says so.
 
         Args:
-            sole: Refuse a name that means several, as where the study is to be deleted.
-            fits: Leaves the other studies out, as if they were not there.
+            sole: Refuse an ambiguous name, for example if the study is to be deleted.
+            fits: Ignore studies for which this is false.
 
         Raises:
             UsageError: No such study (names a near one, or lists them), or several.
@@ -178,7 +178,7 @@ class Store:
         return closed
 
     def drop_orphans(self) -> None:
-        """Forget studies whose Optuna study was deleted by a program that does not know of ours."""
+        """Delete studies whose Optuna study was deleted by a program that does not know of our tables."""
         study = optuna_tables.STUDY
         with self.database.reading() as session:
             orphans = (
@@ -193,7 +193,7 @@ class Store:
 
 
 def _row_of(session: Session, key: StudyKey) -> StudyRow | None:
-    """Return a study by its identity, whatever people call it; else the one that has its name."""
+    """Return a study by its identity, even if renamed; else the one that has its name."""
     for wanted in (StudyRow.digest == key.digest, StudyRow.name == key.name):
         if row := session.scalar(select(StudyRow).where(wanted)):
             return row

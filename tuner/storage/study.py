@@ -47,7 +47,7 @@ class StudyHandle:
 
     Attributes:
         optuna_id: Optuna's id of the study, in the dashboard's address.
-        environment: Where new results are measured (the newest one, for a study found by name).
+        environment: Where new results are measured (for a study found by name, the latest one).
         choices: Every parameter's choices as Optuna sees them, ``template`` first.
         chosen: Which of several studies this is, in a line for people; empty where its name means no other.
 
@@ -77,10 +77,10 @@ class StudyHandle:
     def claim(
         self, configurations: Sequence[Configuration], *, stage: str = LAUNCH, suspects_ok: bool = False
     ) -> list[Configuration]:
-        """Take those of ``configurations`` that nobody has and that have no result yet; the others are left out.
+        """Claim those of ``configurations`` that are unclaimed and have no result yet; return those.
 
         Args:
-            stage: ``COMPILE`` when claiming ahead of the device; say ``mark(..., LAUNCH)`` before each launch then.
+            stage: ``COMPILE`` when claiming ahead of the device; then call ``mark(..., LAUNCH)`` before each launch.
             suspects_ok: Also take configurations that were on the device when their process died.
         """
         wanted = {configuration.key: configuration for configuration in configurations}
@@ -96,13 +96,13 @@ class StudyHandle:
         return granted
 
     def mark(self, configuration: Configuration, stage: str) -> None:
-        """Say how far a claimed configuration has come; ``LAUNCH`` makes it a suspect if this process dies now."""
+        """Record the stage of a claimed configuration; ``LAUNCH`` makes it a suspect if this process dies now."""
         values = {"study": self.id, "configuration_key": configuration.key, "stage": stage, "claimed": time.time()}
         with self.database.writing() as connection:
             connection.execute(_MARK, values)
 
     def release(self, configurations: Iterable[Configuration]) -> None:
-        """Give claims back without a result (the run was stopped)."""
+        """Release claims without a result (the run was stopped)."""
         with self.database.writing() as connection:
             for chunk in chunks([configuration.key for configuration in configurations]):
                 connection.execute(delete(ClaimRow).where(ClaimRow.study_id == self.id, ClaimRow.key.in_(chunk)))
@@ -154,7 +154,7 @@ class StudyHandle:
             return {row.number: result_of(row, samples, failure) for row, samples, failure in found}
 
     def set_winner(self, configuration: Configuration) -> None:
-        """Note which configuration won the finals, in the study, in its note and in Optuna's table at once."""
+        """Record the winner of the finals in the study, its note and Optuna's tables in one transaction."""
         with self.database.writing() as connection, Session(connection) as session:
             ours = update(StudyRow).where(StudyRow.id == self.id)
             connection.execute(ours.values(winner=configuration.key, settled=time.time()))
@@ -162,12 +162,12 @@ class StudyHandle:
             dashboard_note.rewrite_note(connection, self.optuna_id, self._usual_note(session))
 
     def champion(self) -> Champion | None:
-        """Return the winner with its trial's number: what every command names; None while no finals have chosen one."""
+        """Return the winner, as every command names it, with its trial's number; None until finals have chosen one."""
         with self.database.reading() as session:
             return champion_of(session, self.id)
 
     def best(self) -> Result | None:
-        """Return the winner's result; None while no finals have chosen one."""
+        """Return the winner's result; None until finals have chosen one."""
         champion = self.champion()
         return champion.result if champion else None
 
@@ -194,22 +194,22 @@ class StudyHandle:
             return environment_of(row) if row else self.environment
 
     def set_ended(self, ended: Ended) -> None:
-        """Remember that a search was over, and with how many results."""
+        """Record that a search was over, and with how many results."""
         with self.database.writing() as connection:
             write_ended(connection, self.optuna_id, ended)
 
     def ended(self) -> Ended | None:
-        """Return where a search was over the last time that one was."""
+        """Return the end of the last search that was over."""
         with self.database.reading() as session:
             return read_ended(session, self.optuna_id)
 
     def note(self, text: str | None = None, more: str = "") -> None:
         """Set the study's note in the dashboard; without a text, the usual one with the counts and the best so far.
 
-        The usual one takes the place of the one before it; what people wrote above and below stays.
+        The usual note replaces the earlier one; text that people wrote above and below stays.
 
         Args:
-            more: What to append to it.
+            more: Text to append.
         """
         write = dashboard_note.rewrite_note if text is None else dashboard_note.write_note
         if text is None:

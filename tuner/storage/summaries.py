@@ -20,13 +20,13 @@ class StudySummary:
 
     Attributes:
         id: Optuna's id of the study, as the dashboard shows it.
-        ok: Correct configurations, the pruned ones included.
+        ok: Correct configurations, including pruned ones.
         failures: Failed trials by outcome.
-        winner: The verified winner's trial; None while no finals have chosen one.
+        winner: The verified winner's trial; None until finals have chosen one.
         best: Its median seconds.
         spread: Half the 95% interval of these, relative to them.
         template: Its template.
-        last_activity: When the newest result was recorded, or the study was made; seconds since the epoch.
+        last_activity: When the newest result was recorded, or the study was created; seconds since the epoch.
     """
 
     id: int
@@ -46,7 +46,7 @@ class StudySummary:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One outcome's share of a study's results."""
+    """The count of one outcome in a study."""
 
     outcome: str
     count: int

@@ -1,8 +1,8 @@
-"""Optuna's side of a finished trial, written straight into its tables: one transaction with ours, 0.3 ms, not 20.
+"""Write finished trials directly into Optuna's tables, in one transaction with ours: 0.3 ms instead of 20.
 
 The value is the median in milliseconds. ``ok`` is COMPLETE, a measurement that stopped early is PRUNED with its value,
-everything else is FAIL. A trial that reads as fast as the winner and is not is PRUNED too, so that Optuna's best trial
-is the winner; its attribute ``apart`` says why.
+everything else is FAIL. A trial that measured as fast as the winner but did not win is PRUNED too, so that Optuna's
+best trial is the winner; its attribute ``apart`` says why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LAST_NUMBER = (
     select(_TRIAL.c.number).where(_TRIAL.c.study_id == bindparam("study")).order_by(_TRIAL.c.trial_id.desc()).limit(1)
 )
 _ADD_TRIAL, _ADD_PARAMETERS, _ADD_VALUE, _ADD_ATTRIBUTES = map(insert, (_TRIAL, _PARAMETER, _VALUE, _ATTRIBUTE))
-APART = "apart"  # attribute: why a trial that reads as fast as the winner is not the best
+APART = "apart"  # attribute: why a trial that measured as fast as the winner is not the best
 Attribute = str | int | float | bool | list[float]
 
 
@@ -59,7 +59,7 @@ class TrialWriter:
         return trial_id, number
 
     def replace(self, connection: Connection, trial_id: int, result: Result, environment: Environment) -> None:
-        """Let a trial say what its configuration's later, better measurement says."""
+        """Update a trial to its configuration's later, better measurement."""
         for child in (_PARAMETER, _VALUE, _ATTRIBUTE):
             connection.execute(delete(child).where(child.c.trial_id == trial_id))
         connection.execute(update(_TRIAL).where(_TRIAL.c.trial_id == trial_id).values(_state(result)))
@@ -107,11 +107,11 @@ def _state(result: Result) -> dict[str, object]:
 
 
 def _utc(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)  # Optuna keeps UTC without saying so
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)  # Optuna stores UTC without a time zone
 
 
 def attributes_of(result: Result, environment: Environment, problem: Problem) -> dict[str, Attribute]:
-    """Return what the dashboard shows beside a trial's value; a thing that is not known is left out."""
+    """Return what the dashboard shows beside a trial's value, without what is unknown."""
     known: dict[str, Attribute | None] = {
         "template": result.configuration.template,
         "outcome": result.outcome,
@@ -151,20 +151,20 @@ def _speed(result: Result, environment: Environment, problem: Problem) -> dict[s
 
 
 def put_apart(connection: Connection, trial_id: int, why: str) -> None:
-    """Take a finished trial out of the running for Optuna's best trial: PRUNED with its value, and the reason."""
+    """Exclude a finished trial from being Optuna's best trial: PRUNED with its value, and the reason."""
     put_back(connection, trial_id)
     connection.execute(update(_TRIAL).where(_TRIAL.c.trial_id == trial_id).values(state=TrialState.PRUNED))
     connection.execute(_ADD_ATTRIBUTES, {"trial_id": trial_id, "key": APART, "value_json": json.dumps(why)})
 
 
 def put_back(connection: Connection, trial_id: int) -> None:
-    """Let a trial that was put apart be COMPLETE again."""
+    """Make an excluded trial COMPLETE again."""
     connection.execute(delete(_ATTRIBUTE).where(_ATTRIBUTE.c.trial_id == trial_id, _ATTRIBUTE.c.key == APART))
     connection.execute(update(_TRIAL).where(_TRIAL.c.trial_id == trial_id).values(state=TrialState.COMPLETE))
 
 
 def trials_apart(connection: Connection, optuna_id: int) -> set[int]:
-    """Return the ids of a study's trials that are put apart."""
+    """Return the ids of a study's excluded trials."""
     query = select(_ATTRIBUTE.c.trial_id).join(_TRIAL, _TRIAL.c.trial_id == _ATTRIBUTE.c.trial_id)
     return set(connection.scalars(query.where(_TRIAL.c.study_id == optuna_id, _ATTRIBUTE.c.key == APART)))
 

@@ -9,17 +9,17 @@ from sqlalchemy import Connection, inspect, select, update
 from tuner.storage.schema import SCHEMA_VERSION, Base, ResultRow, SchemaRow, StudyRow, table
 from tuner.storage.winner import tell_apart
 
-SETTLED = 3  # the version that notes which results were in the finals
-PROBLEMS = 7  # the version that has problems of any kind; before it all were convolutions, a column a size
+SETTLED = 3  # the version that records which results were in the finals
+PROBLEMS = 7  # the version with problems of any kind; earlier ones have only convolutions, with a column for each size
 CONV_SIZES = ("B", "C", "H", "W", "M", "K")
 
 
 def upgrade(connection: Connection) -> None:
-    """Add the tables and columns that are missing, in one transaction; another process may have been first."""
+    """Add missing tables and columns in one transaction; another process may already have done so."""
     before = connection.scalar(select(table(SchemaRow).c.version))
     if before is not None and before < PROBLEMS:
         _name_problems(connection)
-    Base.metadata.create_all(connection)  # tables that came since
+    Base.metadata.create_all(connection)  # tables added since
     looked = inspect(connection)
     for wanted in Base.metadata.sorted_tables:
         if not looked.has_table(wanted.name):
@@ -36,7 +36,7 @@ def upgrade(connection: Connection) -> None:
 
 def _name_problems(connection: Connection) -> None:
     """Turn the columns of a convolution's layer into a problem's kind, name and sizes."""
-    connection.exec_driver_sql("DROP TABLE IF EXISTS tuner_run")  # of runs at work, of which none can be now
+    connection.exec_driver_sql("DROP TABLE IF EXISTS tuner_run")  # running runs, of which there can be none now
     name = StudyRow.__tablename__
     if "sizes" in {column["name"] for column in inspect(connection).get_columns(name)}:
         return  # another process was first
@@ -53,7 +53,7 @@ def _name_problems(connection: Connection) -> None:
 
 
 def _keep_winners(connection: Connection) -> None:
-    """Note that the winners of earlier finals were in them, and let Optuna name the same."""
+    """Record that the winners of earlier finals took part in them, and make Optuna's best trial the same."""
     studies, results = table(StudyRow), table(ResultRow)
     for study in connection.execute(select(studies).where(studies.c.winner.is_not(None))).all():
         won = (results.c.study_id == study.id, results.c.key == study.winner)

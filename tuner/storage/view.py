@@ -1,4 +1,4 @@
-"""A study as it stood at one moment: what the commands that read one show, name as its winner, and export."""
+"""A snapshot of a study, from which commands show it, name its winner and export it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tuner.storage.winner import Champion, select_with_winner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyView:
-    """One study, read once; it stays what it is when the store is closed.
+    """One study, read once; stays valid when the store is closed.
 
     Attributes:
         short: A brief name that commands take for it.
@@ -34,8 +34,8 @@ class StudyView:
         environment: Where its newest results were measured.
         choices: Every parameter's choices, ``template`` first.
         results: By the trial's number, ascending; another program's trials leave gaps.
-        measured_in: Where each was measured.
-        winner: None while no finals have chosen one.
+        measured_in: The environment in which each was measured.
+        winner: None until finals have chosen one.
     """
 
     name: str
@@ -74,7 +74,7 @@ class StudyView:
 
     @property
     def why_no_winner(self) -> str:
-        """What settles a winner, or why nothing does."""
+        """The command that finds a winner, or why there cannot be one."""
         tried = len(self.results)
         if tried and not self.counts.get(OK):
             failed = "its one trial" if tried == 1 else f"all {tried:,} trials"

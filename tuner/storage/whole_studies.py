@@ -1,4 +1,4 @@
-"""Whole studies at once: rename one, delete one, take in those of another store."""
+"""Operations on whole studies: rename one, delete one, merge those of another store."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tuner.storage.winner import tell_apart
 
 LONGEST_NAME = 200
 _OPTUNA = optuna_tables.STUDY
-_OWN = {"id", "optuna_id", "environment_id"}  # columns that say where a study lies in its store
-_KEPT = ("finished", "suspect", "interrupted")  # as they were in the other store
+_OWN = {"id", "optuna_id", "environment_id"}  # columns that locate a study in its store
+_KEPT = ("finished", "suspect", "interrupted")  # columns kept as they were in the other store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What one study of another store gave: new trials, those that were here already, whether the study is new.
+    """What was merged from one study of another store: new trials, those already here, whether the study is new.
 
     Attributes:
-        running: The run that is on the study here meanwhile.
+        running: A run that is working on the study here.
     """
 
     study: str
@@ -65,7 +65,7 @@ def rename(store: Store, study: str, name: str) -> tuple[str, str]:
 
 
 def refuse_in_use(handle: StudyHandle) -> None:
-    """Refuse to touch a study that a run is on, or may be about to be on.
+    """Refuse to touch a study that a run is working on, or may be about to.
 
     Raises:
         UsageError: There is one; names its process.
@@ -86,17 +86,17 @@ def delete(store: Store, handle: StudyHandle) -> None:
     with one_line(str(store), store.database.location.path):
         try:
             store.optuna_storage().delete_study(handle.optuna_id)
-        except StorageInternalError as error:  # Optuna's word for any error of the database
+        except StorageInternalError as error:  # Optuna's class for any error of the database
             raise error.__cause__ or error from None
     store.drop_orphans()
 
 
 def merge(store: Store, other: Store) -> list[Taken]:
-    """Take in the studies of another store, which stays as it is; a configuration that is here already is left out.
+    """Merge the studies of another store, which stays unchanged; configurations that are already here are skipped.
 
     Raises:
         UsageError: Both are the same store.
-        StudyMismatch: A study of the same identity has other parameters here; those before it have been taken in.
+        StudyMismatch: A study of the same identity has other parameters here; those before it have been merged.
     """
     if other.database.location == store.database.location:
         raise UsageError(f"storage {store}: it is the store itself; give another one to merge")
@@ -135,7 +135,7 @@ def _adopted(store: Store, row: StudyRow, environment: Environment) -> tuple[Stu
         name = row.name if ours is None else ours.name
         if ours is None:
             if session.scalar(select(_OPTUNA.c.study_id).where(_OPTUNA.c.study_name == name)):
-                name = f"{name} {row.digest[:6]}"  # a person's name for another study here
+                name = f"{name} {row.digest[:6]}"  # a user gave this name to another study here
             copied = {each: getattr(row, each) for each in set(table(StudyRow).columns.keys()) - _OWN}
             made = StudyRow(**(copied | {"name": name}))
             create_study(session, made, environment_id_of(session, environment))
@@ -162,7 +162,7 @@ def _rows(handle: StudyHandle) -> list[_Found]:
 
 
 def _copy(connection: Connection, session: Session, ours: StudyHandle, found: _Found, is_new: bool) -> None:
-    """Store one result as it was measured there; it was in no finals of a study that has its own."""
+    """Store one result as it was measured there; in an existing study it does not count as a finalist."""
     columns, result, environment = found
     result = result if is_new else replace(result, settled=0.0)
     place = environment_id_of(session, environment)

@@ -1,7 +1,7 @@
 """Which trial has won a study: one answer for every command, the note and Optuna.
 
-Only a trial that was measured in the finals, beside its rivals, and was right on other inputs too may win. The finals
-choose; what is measured later waits for the next ones, however fast it looks.
+Only a trial that was measured in the finals, beside the others, and was right on other inputs too may win. The finals
+choose; what is measured later waits for the next finals, however fast it looks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Champion:
 
 @dataclass(frozen=True, slots=True)
 class Won:
-    """A winner in a line of a list: ``spread`` is half its 95% interval, relative to its median ``seconds``."""
+    """The winner as one line of a list: ``spread`` is half its 95% interval, relative to its median ``seconds``."""
 
     trial: int
     seconds: float
@@ -63,7 +63,7 @@ def select_with_winner(study_id: int) -> Select[ResultRow, str, str, bool]:
 
 
 def fastest_of(session: Session, study_id: int) -> Champion | None:
-    """Return the fastest fully measured trial, whether it may win or not; None without any."""
+    """Return the fastest fully measured trial, even if it may not win; None if there is none."""
     query = select_results().where(ResultRow.study_id == study_id, *_MEASURED)
     return _first(session, query.order_by(ResultRow.median, ResultRow.number).limit(1))
 
@@ -86,7 +86,7 @@ def _won(row: ResultRow) -> Won:
 
 
 def tell_apart(connection: Connection, study_id: int, optuna_id: int) -> None:
-    """Make the winner Optuna's best trial: whatever else reads as fast is taken out of the running, with the reason."""
+    """Make the winner Optuna's best trial: others that measured as fast are excluded, with the reason."""
     champion = connection.execute(_CHAMPION, {"study": study_id}).first()
     fast = {"study": study_id, "median": champion.median} if champion else None
     rivals = {row.trial_id: row for row in connection.execute(_RIVALS, fast)} if fast else {}
@@ -101,7 +101,7 @@ def tell_apart(connection: Connection, study_id: int, optuna_id: int) -> None:
 
 
 def touches_winner(connection: Connection, study_id: int, results: Iterable[Result]) -> bool:
-    """Say whether one of some new results is the winner's, or reads as fast."""
+    """Whether one of some new results is the winner's, or measured as fast."""
     winner = connection.scalar(select(StudyRow.winner).where(StudyRow.id == study_id))
     if winner is None:
         return False

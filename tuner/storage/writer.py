@@ -16,8 +16,8 @@ from tuner.storage.study import StudyHandle
 class Writer:
     """Records results of one study in the background, in the order they are put.
 
-    What could not be written (full disk) is kept: the error is raised once, by the next ``put`` or ``flush``, and the
-    ``flush`` after that tries again. Results that are waiting together share a transaction.
+    Results that could not be written (full disk) are kept: the error is raised once, by the next ``put`` or ``flush``,
+    and the ``flush`` after that retries. Results that are waiting together share a transaction.
     """
 
     def __init__(self, handle: StudyHandle) -> None:
@@ -31,10 +31,10 @@ class Writer:
         self._thread.start()
 
     def put(self, result: Result) -> None:
-        """Hand a result over and return at once.
+        """Queue a result and return at once.
 
         Raises:
-            StorageError: An earlier result could not be written; this one is queued all the same.
+            StorageError: An earlier result could not be written; this one is queued anyway.
             UsageError: This result must not be stored; it is not queued.
         """
         check_result(result)

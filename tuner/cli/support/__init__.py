@@ -1,4 +1,4 @@
-"""What several commands share: their options and names, lines and tables as people read them, JSON as programs do.
+"""What several commands share: options and names, lines and tables for people, JSON for programs.
 
-How the command line ends is here too: on errors, signals and outputs that nobody reads any more.
+Also how the command line ends: on errors, signals and outputs that are no longer read.
 """

@@ -1,4 +1,4 @@
-"""A comparison as people and programs read it: a table with bars, a picture, plain data."""
+"""Output of a comparison: a table with bars, a picture, plain data."""
 
 from __future__ import annotations
 

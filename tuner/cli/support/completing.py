@@ -1,4 +1,4 @@
-"""The names that completion in the shell offers."""
+"""The names that shell completion offers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuner.cli.support.options import default_storage
 
 
 def problems_and_studies(context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
-    """Return the names that begin like this: problems, and the studies of the store if it is a file."""
+    """Return the names with this prefix: problems, and the studies of the store if it is a file."""
     from tuner.problems.lookup import known_names
 
     names = [*known_names(), *_studies(context.params.get("storage"))]
@@ -20,7 +20,7 @@ def problems_and_studies(context: click.Context, _parameter: click.Parameter, st
 
 
 def _studies(storage: str | None) -> list[str]:
-    """Read the studies' names without the libraries that take a second to import; none, if that fails."""
+    """Read the studies' names without libraries that take a second to import; none if that fails."""
     path = Path((storage or default_storage()).removeprefix("sqlite:///"))
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as store:

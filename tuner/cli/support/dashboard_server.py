@@ -30,11 +30,11 @@ def serve(
     """Serve the store's studies until Ctrl-C, at the server's own root.
 
     Args:
-        host: Other computers reach it only if told so; the dashboard asks nobody for a password.
+        host: The address to serve on; other computers reach it only if this allows it. There is no password.
         port: A free one when None.
 
     Raises:
-        UsageError: No such store, or the address cannot be had; one line.
+        UsageError: No such store, or the address cannot be used; one line.
     """
     with Store.open(store_url, create=False) as store:
         server = _server(host, port or 0, _application(store))
@@ -75,18 +75,18 @@ def _refuse(start: Start) -> Iterable[bytes]:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """One thread a request: pages ask for several things at once, and a big study takes its time."""
+    """One thread a request: pages make several requests at once, and a big study takes a while."""
 
     daemon_threads = True
 
     def server_bind(self) -> None:
-        """Bind without asking a name server for this computer's name, which can take seconds."""
+        """Bind without a DNS lookup of this computer's name, which can take seconds."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that went away; anything else is worth its traceback."""
+        """Ignore a browser that disconnected; print a traceback for anything else."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 

@@ -1,4 +1,4 @@
-"""The last lines of a run: why it ended, in plain words, and what that leaves to do."""
+"""The last lines of a run: why it ended, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WHY = {
     "trials": "all trials asked for are done; run the same command to continue",
     "floor": "the best has reached the share of the roofline bound that --stop-at asks for",
     "exhausted": "space exhausted: every valid configuration has been tried",
-    "storage": "the store takes no more: what it lacks of the above is lost, the same command finds it again",
+    "storage": "the store could not be written: the same command finds again what it lacks",
     "interrupted": "interrupted: finished trials are stored; run the same command to continue",
 }
 NOTHING_CONFIRMED = "no winner yet: nothing was confirmed"
@@ -24,7 +24,7 @@ def counted(progress: Progress) -> str:
 
 
 def ending(report: Report) -> list[str]:
-    """Return why a run ended, the last thing that it says."""
+    """Return why a run ended, its last output."""
     lines, why = [*report.stopped], GO_ON if report.over else _why(report)
     if report.best:
         return [*lines, why]
@@ -41,7 +41,7 @@ def _why(report: Report) -> str:
 
 
 def _nothing(report: Report) -> str:
-    """Say that there is no winner, and what to look at."""
+    """Say that there is no winner, and where to look for the cause."""
     tried = report.progress.known + report.progress.done
     if not tried and report.reason == "interrupted":
         return NOTHING_CONFIRMED
@@ -51,5 +51,5 @@ def _nothing(report: Report) -> str:
 
 
 def ending_before_any() -> list[str]:
-    """Return the last lines of a run that was interrupted before its study was there."""
+    """Return the last lines of a run that was interrupted before its study existed."""
     return [NOTHING_CONFIRMED, WHY["interrupted"]]

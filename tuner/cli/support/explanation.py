@@ -1,4 +1,4 @@
-"""An explained study as people and programs read it: a table with a plot, Markdown for the dashboard, plain data."""
+"""Output of an explained study: a table with a plot, Markdown for the dashboard, plain data."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def explanation_json(explained: Explanation) -> dict[str, Any]:
 
 
 def explanation_part(explained: Explanation | None) -> dict[str, Any]:
-    """Return what a report in JSON gains by an explanation; nothing without one."""
+    """Return the part that an explanation adds to a JSON report; empty without one."""
     return {"explain": explanation_json(explained)} if explained else {}
 
 
 def explain_study(study: str, storage: str) -> Explanation | None:
-    """Explain a study and write it into its note, where the dashboard shows it; None, and said, with too few trials."""
+    """Explain a study and write that into its note, for the dashboard; None, and print why, with too few trials."""
     with Store.open(storage, create=False) as store:
         handle = store.find_study(study)
         explained = explain_view(view_of(handle))
@@ -102,7 +102,7 @@ def explain_study(study: str, storage: str) -> Explanation | None:
 
 
 def explain_view(study: StudyView) -> Explanation | None:
-    """Explain a study; None, and said, with too few trials: that is no wrong usage."""
+    """Explain a study; with too few trials print why and return None, since that is not a usage error."""
     try:
         return explain(study.name, list(study.results.values()), study.choices)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Errors that nobody raised on purpose, as one line: the system's own, and those of libraries."""
+"""Unexpected errors of the system and of libraries, as one line."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def output_is_gone(error: BaseException) -> bool:
-    """Whether nobody reads the output any more: its reader has ended, as ``head`` does, or its terminal was closed."""
+    """Whether the output is no longer read: its reader has ended, as ``head`` does, or its terminal was closed."""
     inner = error.__context__ if isinstance(error, SystemExit) else error  # click and rich exit
     return isinstance(inner, BrokenPipeError) or (isinstance(inner, OSError) and inner.errno == errno.EIO)
 
 
 def silence() -> None:
-    """Let standard output lead nowhere: Python writes what is buffered when it ends."""
+    """Redirect standard output to nowhere, since Python flushes its buffer when it ends."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def cannot_be_written(error: BaseException) -> bool:
-    """Whether a disk is full, or a file as large as may be: standard output may be that file."""
+    """Whether a disk is full or a file has reached its size limit; standard output may be that file."""
     return isinstance(error, OSError) and error.errno in (*_FULL, errno.EFBIG)
 
 
 def line_of(error: Exception) -> str:
-    """Return what went wrong in one line, with the remedy where there is one."""
+    """Return what went wrong in one line, with the remedy if there is one."""
     if is_folder_gone():
         return NO_FOLDER
     if isinstance(error, MemoryError):
@@ -56,7 +56,7 @@ def _of_system(error: OSError) -> str:
 
 
 def is_folder_gone() -> bool:
-    """Whether the working folder was deleted: whatever else fails then, fails for that."""
+    """Whether the working folder was deleted, which makes other things fail."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def debugged() -> Iterator[None]:
-    """Print the traceback of any error on its way out, and that of the process it came from, where one asks for it."""
+    """Print the traceback of any error, and that of the process it came from, if the user asks for it."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The trials that failed, as a run tells them: each kind once, with how many more there are like it."""
+"""The failed trials at the end of a run: each kind once, with the number of others like it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tuner.cli.support.text import coloured, echo_wrapped, plural
 from tuner.devices.diagnostics import excerpt
 from tuner.results import Result
 
-MOST = 6  # kinds told; the others are in the store
+MOST = 6  # most kinds shown; the others are in the store
 NUMBER = re.compile(r"(?<!\w)-?(\d+([.,]\d+)*(e[+-]?\d+)?|nan\b|inf\b)|\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Failures that differ in numbers alone.
+    """Failures whose texts differ only in numbers.
 
     Attributes:
-        first: The one that stands for them.
+        first: The one that is shown for all.
     """
 
     first: Result
@@ -54,7 +54,7 @@ def kinds_of(failed: Iterable[Result]) -> list[Kind]:
 
 
 def print_failures(failed: Sequence[Result]) -> None:
-    """Print which trials failed and why, each kind once; nothing where none did."""
+    """Print which trials failed and why, each kind once; nothing if none failed."""
     if not failed:
         return
     kinds = kinds_of(failed)
@@ -68,7 +68,7 @@ def print_failures(failed: Sequence[Result]) -> None:
 
 
 def _print(kind: Kind) -> None:
-    """Print a kind in one paragraph; the line of a user's source that does not compile stands in it as it is."""
+    """Print a kind as one paragraph; a line of the user's source that does not compile is quoted unchanged."""
     shown = excerpt(kind.first.text)
     if not shown:
         echo_wrapped(f"  {kind.says}; {kind.which}", indent=4)

@@ -1,4 +1,4 @@
-"""Lines as wide as the terminal: they break at words and never within one; what is piped stays as it is."""
+"""Fold lines to the terminal's width, at words and never within one; piped output is not folded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TextIO
 
 import click
 
-PIPED, LEAST = 80, 30  # columns
+PIPED, LEAST = 80, 30  # columns assumed without a terminal, and the least
 _SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
-WIDE_GAP = 3  # between a table's columns; one where that is too much
+WIDE_GAP = 3  # spaces between a table's columns; one if that is too wide
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -21,7 +21,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def width(stream: TextIO | None = None) -> int:
-    """Return the columns of the terminal behind a stream (standard output); 80 where there is none."""
+    """Return the columns of the terminal behind a stream (standard output); 80 if there is none."""
     stream = stream or sys.stdout
     if not is_terminal(stream):
         return PIPED
@@ -35,7 +35,7 @@ def width(stream: TextIO | None = None) -> int:
 
 
 def folded(text: str, columns: int, indent: int = 2) -> str:
-    """Break each line that is too long at words, its further lines indented, less so where a word needs the room."""
+    """Break each long line at words and indent what follows, less so if a word needs the room."""
     return "\n".join(_folded(line, columns, indent) for line in text.split("\n"))
 
 
@@ -50,18 +50,18 @@ def _folded(line: str, columns: int, indent: int) -> str:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print lines: folded where people read them on a terminal, as they are for programs."""
+    """Print lines, folded on a terminal and unchanged otherwise."""
     stream = sys.stderr if err else sys.stdout
     click.echo(folded(text, width(stream)) if is_terminal(stream) else text, err=err)
 
 
 def echo_wrapped(text: str, indent: int = 2) -> None:
-    """Print a paragraph as wide as the terminal, its further lines indented; 80 columns wide where it is piped."""
+    """Print a paragraph folded to the terminal's width, or to 80 columns if piped, with indented further lines."""
     click.echo(folded(text, width(), indent))
 
 
 def echo_command(line: str) -> None:
-    """Print a command to copy; where it is too long, the shell's backslash continues it, but not within quotes."""
+    """Print a command to copy; if too long, it is continued with the shell's backslash, but not within quotes."""
     columns = width()
     if not is_terminal(sys.stdout) or len(line) <= columns:
         click.echo(line)
@@ -77,11 +77,11 @@ def echo_command(line: str) -> None:
 
 
 def fitting(cells: Sequence[Sequence[str]], columns: int, spare: Sequence[int]) -> tuple[int, dict[int, int]]:
-    """Choose the gap between a table's columns, which of these are shown, and how wide, so that no word is split.
+    """Choose a table's gap between columns, the columns shown and their widths, so that no word is split.
 
     Args:
-        cells: Each column's, its name among them.
-        spare: Columns that may be left out, the first to go first.
+        cells: The cells of each column, including its name.
+        spare: Columns that may be left out, in this order.
     """
     widest = [max(map(len, each)) for each in cells]
     least = [max(len(word) for cell in each for word in cell.split() or [""]) for each in cells]

@@ -21,10 +21,10 @@ from tuner.tuning.progress import Observer, Progress, tell_doing
 if TYPE_CHECKING:
     from rich.console import Group
 
-PLAIN_EVERY = 10.0  # seconds
+PLAIN_EVERY = 10.0  # seconds between two lines without a gain
 NOTEBOOK_EVERY = 0.3
-LINE = 100  # columns of a notebook's line
-BAR = 24  # columns
+LINE = 100  # most columns of a notebook's line
+BAR = 24  # columns of the bar
 
 
 def headline(progress: Progress) -> str:
@@ -49,7 +49,7 @@ def failures(progress: Progress) -> str:
 
 
 def counts(progress: Progress, elapsed: float) -> str:
-    """Return how far a run is: seconds, trials and how many a second, what is compiled just now, what failed."""
+    """Return how far a run is: seconds, trials and trials a second, compilations in flight, failures."""
     searching = (progress.searched or elapsed) - progress.begun
     parts = (
         f"{elapsed:.0f} of {progress.seconds:.0f} s" if progress.seconds else f"{elapsed:.0f} s",
@@ -68,7 +68,7 @@ def share_done(progress: Progress, elapsed: float) -> float:
 
 
 class Watch:
-    """A run's clock, which goes on between trials."""
+    """A run's clock, which also advances between trials."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -82,7 +82,7 @@ class Watch:
 
 
 class PlainObserver(Observer):
-    """Prints a line at each gain, and one when there was none for ten seconds."""
+    """Prints a line at each gain, or after ten seconds without one."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet, self._best, self._shown = quiet, float("inf"), float("-inf")
@@ -110,7 +110,7 @@ class PlainObserver(Observer):
 
 
 class LiveObserver(Observer):
-    """Lines that stay at the bottom and move: the best so far, a bar, and what the run is busy with."""
+    """Live lines at the bottom of the terminal: the best so far, a bar, and what the run is doing."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         from rich.console import Console
@@ -165,7 +165,7 @@ class LiveObserver(Observer):
 
 
 class NotebookObserver(Observer):
-    """One line that is rewritten in place: a notebook keeps every other one."""
+    """One line that is rewritten in place, since a notebook keeps every other line."""
 
     def __init__(self) -> None:
         self._watch, self._shown = Watch(), float("-inf")
@@ -194,14 +194,14 @@ class NotebookObserver(Observer):
 
 
 def in_notebook() -> bool:
-    """Tell whether output goes to a notebook's cell: of this process's own kernel, or of the one that started it."""
+    """Whether output goes to a notebook's cell, of this process's kernel or of the one that started it."""
     asked = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = asked() if asked else None
     return type(shell).__name__ == "ZMQInteractiveShell" or "JPY_PARENT_PID" in os.environ
 
 
 def observer(*, to_stderr: bool) -> PlainObserver | LiveObserver | NotebookObserver:
-    """Return the observer for this output; with ``to_stderr``, for JSON, news alone and those beside it."""
+    """Return the observer for this output; with ``to_stderr``, for JSON, only news, on standard error."""
     if to_stderr:
         return PlainObserver(quiet=True)
     if in_notebook():
@@ -220,7 +220,7 @@ class Silent(Observer):
 
 
 class Headed(Observer):
-    """Says its first line as soon as the device is open: what cannot be run gets an error alone."""
+    """Prints its first line once the device is open, so that a run that cannot start prints only an error."""
 
     def __init__(self, line: str, watcher: Observer) -> None:
         self._line, self._watcher = line, watcher
@@ -246,7 +246,7 @@ class Headed(Observer):
 
 @contextmanager
 def watching() -> Iterator[Observer]:
-    """Watch a run that Python called: in a notebook, or live on a terminal beside what the program prints; else not."""
+    """Watch a run started from Python: in a notebook, or live on a terminal beside the program's output; else not."""
     chosen: AbstractContextManager[Observer] = Silent()
     if in_notebook():
         chosen = NotebookObserver()

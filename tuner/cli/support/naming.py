@@ -1,4 +1,4 @@
-"""How commands are told a study or a problem: as an argument, or by the older options ``--study`` and ``--layer``."""
+"""How a study or a problem is named: as an argument, or by the older options ``--study`` and ``--layer``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 
 def study(*, required: bool = True, metavar: str = "STUDY") -> Callable[[Function], Function]:
-    """Give a command the argument ``study``; words that were not quoted are put together again.
+    """Add the argument ``study`` to a command; unquoted words are joined.
 
     Raises:
         UsageError: From the command: none is named though one is ``required``, or two are.
@@ -39,10 +39,10 @@ def study(*, required: bool = True, metavar: str = "STUDY") -> Callable[[Functio
 
 
 def study_and_trial(command: Function) -> Function:
-    """Give a command the arguments ``study`` and ``trial``, a trial's number; the study may be an option instead.
+    """Add the arguments ``study`` and ``trial``, a trial's number, to a command; the study may be an option instead.
 
     Raises:
-        UsageError: From the command: either is missing, or the last word is no number.
+        UsageError: From the command: either is missing, or the last word is not a number.
     """
 
     of_study = study(metavar="STUDY TRIAL")(command)
@@ -64,7 +64,7 @@ def study_and_trial(command: Function) -> Function:
 
 
 def problem(command: Function) -> Function:
-    """Give a command the argument ``problem``.
+    """Add the argument ``problem`` to a command.
 
     Raises:
         UsageError: From the command: none is named, or two are.
@@ -85,7 +85,7 @@ def problem(command: Function) -> Function:
 
 
 def read(storage: str, text: str) -> StudyView:
-    """Return the study that a person means as it is now; where the name could mean several, say which.
+    """Return a snapshot of the named study; if the name is ambiguous, say which one.
 
     Raises:
         UsageError: None, or several.
@@ -98,7 +98,7 @@ def read(storage: str, text: str) -> StudyView:
 
 
 def found(store: Store, text: str) -> StudyHandle:
-    """Return the study that a person means; where the name could mean several, say which.
+    """Return the named study; if the name is ambiguous, say which one.
 
     Raises:
         UsageError: None, or several.

@@ -1,4 +1,4 @@
-"""Output whose reader or terminal has gone, as behind ``head``: the rest is thrown away, and the work goes on."""
+"""Output whose reader or terminal has gone, as with ``head``: the rest is discarded, and the work continues."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import errno
 import os
 from typing import Any, TextIO
 
-GONE = (errno.EPIPE, errno.EIO)  # a reader has ended, a terminal was closed
+GONE = (errno.EPIPE, errno.EIO)  # errors after a reader has ended or a terminal was closed
 
 
 class Outlet:
-    """A text stream that goes on writing to nowhere once nobody reads it any more."""
+    """A text stream that discards its output once it is no longer read."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -34,10 +34,10 @@ class Outlet:
             self._stream.flush()
 
     def _let_go(self, error: OSError) -> None:
-        """Put nowhere in the pipe's place, for what the stream still holds as well.
+        """Redirect the stream to nowhere, including what it still buffers.
 
         Raises:
-            OSError: It is another error than that of a pipe or terminal that was closed.
+            OSError: The error has another cause than a closed pipe or terminal.
         """
         if error.errno not in GONE:
             raise error
@@ -50,5 +50,5 @@ class Outlet:
 
 
 def outlet(stream: TextIO | None) -> Any:
-    """Return a stream that outlives its reader; what is closed from the start stays so."""
+    """Return a stream that survives the end of its reader; a closed stream stays closed."""
     return None if stream is None else Outlet(stream)

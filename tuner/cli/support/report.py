@@ -1,4 +1,4 @@
-"""How a run ends on the screen: best five, named baselines, failures, costs, what to type next, why it ended."""
+"""The printed end of a run: best five, named baselines, failures, costs, next commands, why it ended."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _print_best(report: Report) -> None:
 
 
 def error_line(error: float, tolerance: float | None, unit: float | None) -> str:
-    """Return a kernel's largest error and what is allowed, in errors of a plain FP32 kernel where these are known."""
+    """Return a kernel's largest error and what is allowed, relative to a plain FP32 kernel's error if known."""
     if not tolerance or not unit:
         return f"largest error {error:.2g}" + (f", allowed {tolerance:.2g}" if tolerance else "")
     return (
@@ -102,7 +102,7 @@ def _print_baselines(baselines: Sequence[Result], yardstick: Yardstick) -> None:
 
 
 def filter_lines(seen: FilterStats, winner: Result | None) -> list[str]:
-    """Return what was dropped before compiling and how often that was wrong; nothing without a prediction."""
+    """Return what was skipped before compiling and how often wrongly; nothing without predictions."""
     lines = []
     if seen.errors:
         lines.append(
@@ -140,7 +140,7 @@ def _print_next(report: Report, asked: RunOptions) -> None:
 
 
 def _short(study: str, storage: str) -> str:
-    """Return a brief name of a study; its whole name, should the store not be there any more."""
+    """Return a brief name of a study; its whole name if the store is gone."""
     try:
         with Store.open(storage, create=False) as store:
             return store.find_study(study).short

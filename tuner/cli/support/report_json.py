@@ -59,7 +59,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def nothing_json(asked: RunOptions) -> dict[str, Any]:
-    """Return as plain data that a run was interrupted before its study was there."""
+    """Return, as plain data, that a run was interrupted before its study existed."""
     return {
         "study": None,
         "layer": asked.problem.name,

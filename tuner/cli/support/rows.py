@@ -1,4 +1,4 @@
-"""Results as people read them: a row of a table, and the lines below it."""
+"""Printed results: a row of a table, and the lines below it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def speed(result: Result, yardstick: Yardstick) -> tuple[str, ...]:
 
 
 def mark(result: Result, winner: Result | None, *, is_winner: bool, tied: bool = False) -> str:
-    """Return what stands before a trial's number: * the winner, = a tie with it, ? one that only reads as fast."""
+    """Return the mark of a trial's number: * the winner, = a tie with it, ? only measured as fast."""
     if is_winner:
         return "*"
     return "=" if tied else "?" if winner and result.seconds <= winner.seconds else ""
 
 
 def legend(trials: Sequence[str]) -> str:
-    """Explain a table's marks where one of them needs it."""
+    """Explain a table's marks if one of them needs it."""
     return UNSETTLED if any(trial.startswith("?") for trial in trials) else ""
 
 
 def resources_line(used: Resources) -> str:
-    """Return what a kernel uses of its device, in one line; what is not known there is left out."""
+    """Return the resources that a kernel uses, in one line, without those that are unknown."""
     parts = (
         (used.registers, f"registers {used.registers}"),
         (used.shared_bytes, f"shared {used.shared_bytes or 0:,} bytes"),
@@ -51,7 +51,7 @@ def resources_line(used: Resources) -> str:
 
 
 def roof_line(yardstick: Yardstick, result: Result) -> str:
-    """Return a result's share of its roofline bound and what limits it; nothing while the ceilings are not known."""
+    """Return a result's share of its roofline bound and what limits it; empty while the ceilings are unknown."""
     bound, machine = yardstick.roof_of(result), yardstick.environment
     if bound is None:
         return ""
@@ -65,7 +65,7 @@ def roof_line(yardstick: Yardstick, result: Result) -> str:
 
 
 def conditions(result: Result) -> list[str]:
-    """Return lines on the device's state while a result was measured."""
+    """Return lines on the state of the device while a result was measured."""
     from tuner.bench.telemetry import describe
 
     lines: list[str] = []

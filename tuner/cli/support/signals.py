@@ -1,4 +1,4 @@
-"""What ends a command from outside: Ctrl-C, and SIGTERM and SIGHUP like it; a second one ends it at once."""
+"""Signals that end a command: Ctrl-C, and SIGTERM and SIGHUP alike; a second one ends it at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOW_CURSOR = b"\x1b[?25h"  # a live bar hides it
 def like_ctrl_c() -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` at the first such signal; the next ends this process, whatever it is doing.
 
-    A signal that is ignored, as SIGHUP is under ``nohup``, stays so. What a process started dies with it.
+    A signal that is ignored, as SIGHUP is under ``nohup``, stays ignored. Child processes end with this process.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

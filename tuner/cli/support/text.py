@@ -1,4 +1,4 @@
-"""Numbers and tables as people read them."""
+"""Numbers and tables for people to read."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def rate(value: float | None, unit: str) -> str:
 
 
 def console(least: int) -> Console:
-    """Return a console on standard output, as wide as the terminal or what it has to show; 80 columns without one."""
+    """Return a console on standard output, as wide as the terminal (80 columns without one) or the content."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False, width=max(width(), least))
 
 
 def coloured(stream: TextIO | None) -> bool:
-    """Tell whether a stream shows colours, and that neither NO_COLOR nor TERM asks for none."""
+    """Whether to colour a stream: it is a terminal, and neither NO_COLOR nor TERM forbids it."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and stream is not None and stream.isatty()
 
@@ -88,8 +88,8 @@ def table(
 
     Args:
         left: Columns that are aligned left; the others are right.
-        spare: Columns to leave out where the terminal is too narrow for all, the first to go first; all but the first
-            two, from the right, where none are named.
+        spare: Columns to leave out, in this order, if the terminal is too narrow; default: all but the first two, from
+            the right.
     """
     from rich import box
     from rich.table import Table

@@ -1,5 +1,5 @@
-"""A user's template in a process of its own: it is asked there, and only plain data comes back.
+"""A user's template in its own process: it is called there, and only plain data comes back.
 
 ``host`` is our side and ``server`` the other; ``link`` carries frames between them, ``plain`` says what may be in one,
-and ``declared`` makes of it what the template declares.
+and ``declared`` rebuilds from it what the template declares.
 """

@@ -1,4 +1,4 @@
-"""What a template declares, as plain data: written in its process, and made anew in ours, function for function."""
+"""A template's declaration as plain data: written in its process, and rebuilt in ours function by function."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tuner.kernels.rules import Constraint, Heuristic
 from tuner.kernels.sources import Source
 from tuner.kernels.template import KernelTemplate
 
-MOST_SOURCE: Final = 16 << 20  # letters
+MOST_SOURCE: Final = 16 << 20  # characters
 PARTS: Final[dict[str, type[Any]]] = {part.__name__: part for part in (Parameter, Constraint, Heuristic, Baseline)}
-OURS: Final = frozenset({"home"})  # fields that no template's process decides
+OURS: Final = frozenset({"home"})  # fields that a template's process does not set
 
 Functions = list[Callable[..., Any]]
 Fields = dict[str, Any]
@@ -27,7 +27,7 @@ def written(template: KernelTemplate, functions: Functions) -> Fields:
     """Return a template's fields; its functions, and those of its parts, are numbered in the order of ``functions``.
 
     Raises:
-        UsageError: Something declared is no plain data.
+        UsageError: Something declared is not plain data.
     """
     return {
         each.name: _written(getattr(template, each.name), f"template {template.name}: {each.name}", functions)
@@ -64,11 +64,11 @@ def made(given: Any, home: Home, function: Callable[[int, str], Elsewhere]) -> K
     """Return the template that :func:`written` wrote.
 
     Args:
-        function: Makes what stands for a function, of its number and its line.
+        function: Makes the stand-in for a function from its number and line.
 
     Raises:
-        Malformed: It is not what it wrote.
-        UsageError: No template may declare this.
+        Malformed: It is not what :func:`written` wrote.
+        UsageError: A template may not declare this.
     """
     known = {each.name for each in fields(KernelTemplate)} - OURS
     if not isinstance(given, dict) or not set(given) <= known:

@@ -1,4 +1,4 @@
-"""Our side of a template's process: starts it, asks it, and ends it; nothing it does changes anything here."""
+"""Our side of a template's process: starts it, calls it, and ends it; nothing that it does changes anything here."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tuner.processes.spawning import check_python
 
 LOAD_SECONDS: float = 60.0
 CALL_SECONDS: float = 10.0
-LATER_SECONDS: float = 1.0  # where the function took too long before
+LATER_SECONDS: float = 1.0  # time limit once the function has taken too long
 ROWS_PER_SECOND: Final = 10_000
-MOST_LATE: Final = 3  # of a function that never answered
+MOST_LATE: Final = 3  # timeouts after which a function that never answered is not called again
 MOST_KILLED: Final = 3
 MOST_KEPT: Final = 1 << 16
 MOST_TEXT: Final = 64 << 20
@@ -39,7 +39,7 @@ KINDS: Final[dict[str, type[BaseException]]] = {
 
 @dataclass(frozen=True, slots=True)
 class FarHome(Home):
-    """Where a template's Python lives, in a process of its own."""
+    """The location of a template's Python, in its own process."""
 
     host: Host | None = field(default=None, compare=False)
 
@@ -63,7 +63,7 @@ class _Far(Elsewhere):
 
 
 class Host:
-    """Asks a template's process, and starts another when it is gone. A configuration is asked of once.
+    """Calls a template's process, and starts another when it is gone. Each function is called once per configuration.
 
     Args:
         path: The template's .py file.
@@ -80,10 +80,10 @@ class Host:
         self._good: set[int] = set()
 
     def load(self) -> KernelTemplate:
-        """Return the template, whose functions ask here.
+        """Return the template; its functions call this host.
 
         Raises:
-            UsageError: Its file is wrong, or what it declares; one line.
+            UsageError: Its file or declaration is wrong; one line.
             TunerError: No process can be started.
         """
         with self._lock:
@@ -102,7 +102,7 @@ class Host:
         """Return all Python that the template consists of, as it is on the disk now.
 
         Raises:
-            UsageError: Its process cannot say.
+            UsageError: Its process cannot tell.
         """
         question = Question(function=-1, given={}, origin=None, first=0, more=(), errors={}, seconds=CALL_SECONDS)
         try:
@@ -180,7 +180,7 @@ class Host:
         return parameters == self._parameters[: len(parameters)]
 
     def _asked(self, question: Question, count: int = 0) -> tuple[dict[str, Any], bytes]:
-        """Return the answer to a question; who was killed from outside is asked again.
+        """Return the answer to a question; asks again if the process was killed from outside.
 
         Raises:
             Lost: There is none.
@@ -201,7 +201,7 @@ class Host:
         """Start a process that loads the template; return what it declares.
 
         Raises:
-            UsageError: It does not load, or declares something else than it did.
+            UsageError: It does not load, or its declaration has changed.
         """
         path = self._about.path
         self._about = replace(self._about, keeper=os.getpid())
@@ -229,7 +229,7 @@ class Host:
         assert self._running is not None
         try:
             return self._running.answer(text, most, seconds)
-        except BaseException:  # also Ctrl-C: what it would still answer is not to be taken for another answer
+        except BaseException:  # also Ctrl-C: a late answer must not be taken for the next one
             self.close()
             raise
 

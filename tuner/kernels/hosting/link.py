@@ -1,4 +1,4 @@
-"""Frames between a program and a template's process; whoever reads one knows how long it may be, and may take."""
+"""Frames between a program and a template's process; the reader limits their length and time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Closed(Exception):
 
 
 class Link:
-    """One end. A frame is a text and, beside it, bytes.
+    """One end. A frame is a text and bytes.
 
     Args:
         end: The socket.
-        other: A descriptor to be looked after while waiting, and what to call when it can be read.
+        other: A descriptor to watch while waiting, and the function to call when it can be read.
     """
 
     def __init__(self, end: socket.socket, other: tuple[int, Callable[[], object]] | None = None) -> None:
@@ -35,8 +35,8 @@ class Link:
         """Send a frame.
 
         Raises:
-            Closed: Nobody is there to read it.
-            TimeoutError: Nobody reads it.
+            Closed: The other side is gone.
+            TimeoutError: The other side does not read.
         """
         try:
             self._socket.settimeout(seconds)
@@ -52,12 +52,12 @@ class Link:
         """Return the next frame.
 
         Args:
-            most: Longest text and most bytes that are taken.
+            most: Longest text and most bytes that are accepted.
 
         Raises:
             Closed: There is none.
             Malformed: It is longer than that.
-            TimeoutError: It has not come whole after so many seconds.
+            TimeoutError: It was not complete within the seconds given.
         """
         end = time.monotonic() + (LONGEST_WAIT * 24 * 365 if seconds is None else seconds)
         lengths = _LENGTHS.unpack(self._exactly(_LENGTHS.size, end))

@@ -1,6 +1,6 @@
 """Values that may come out of a template's process: numbers, words, columns of numbers, launches, and groups of these.
 
-They cross as JSON and, for columns, as bytes beside it: reading makes nothing but what is named here.
+They are sent as JSON plus bytes for columns: reading creates only the types named here.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tuner.kernels.calling import shortened
 from tuner.kernels.expressions import Expression, put_together, taken_apart
 from tuner.kernels.launch import Launch
 
-MOST_LETTERS: Final = 10_000  # of a text that is no source
+MOST_LETTERS: Final = 10_000  # most characters of a text that is not a source
 MOST_NUMBER: Final = 2**63
-MADE: Final[dict[str, type[Any]]] = {"Launch": Launch}  # our own classes, which refuse what they do not hold
-FEW: Final = 10_000  # entries of a list, where there are not as many rows
+MADE: Final[dict[str, type[Any]]] = {"Launch": Launch}  # our own classes, which validate their fields
+FEW: Final = 10_000  # most entries of a list, unless there are more rows
 DEEPEST: Final = 6
 COLUMNS: Final = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"})
 
 
 class Malformed(ValueError):
-    """What came is not what a process of ours sends: a template has meddled with it."""
+    """The data is not what our process sends: a template has tampered with it."""
 
 
 class Odd:
-    """Stands for what does not cross; reads as that did."""
+    """Stands for a value that cannot be sent; has its printed form."""
 
     __slots__ = ("_text",)
 
@@ -42,13 +42,13 @@ class Odd:
 
 
 def printable(text: str, most: int = MOST_LETTERS) -> str:
-    """Return a text that no terminal takes for commands, and not too much of it."""
+    """Return a text without control characters, shortened."""
     text = text if len(text) <= most else f"{text[:most]}..."
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
 
 def packed(value: Any, count: int, blobs: list[bytes], depth: int = 0) -> Any:  # noqa: PLR0911  (a case a line)
-    """Return a value as JSON may hold it; what is no plain data is only told of.
+    """Return a value in a form for JSON; what is not plain data is only described.
 
     Args:
         count: Rows that were asked about.
@@ -96,7 +96,7 @@ def parsed(text: bytes) -> Any:
     """Return JSON as plain values.
 
     Raises:
-        Malformed: It is none, holds a number too long to be read or a letter that no file may hold, or is too deep.
+        Malformed: It is not JSON, holds a number that is too long or an invalid character, or is too deep.
     """
     try:
         return json.loads(text.decode("ascii"))
@@ -105,7 +105,7 @@ def parsed(text: bytes) -> Any:
 
 
 class Reader:
-    """Makes values of what :func:`packed` gave.
+    """Rebuilds values from what :func:`packed` returned.
 
     Args:
         count: Rows that were asked about.

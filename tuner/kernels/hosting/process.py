@@ -1,4 +1,4 @@
-"""The process of a template as we hold it: started, asked for one answer at a time, and ended."""
+"""Control a template's process: start it, ask for one answer at a time, and end it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tuner.kernels.hosting.server import About, serve
 from tuner.kernels.hosting.voice import Voice
 from tuner.processes.spawning import OUTSIDE, WITHOUT_MAIN, ctrl_c_blocked
 
-GRACE_SECONDS: float = 2.0  # for the process to say itself what took too long
+GRACE_SECONDS: float = 2.0  # extra time for the process to report itself what took too long
 
 
 class Lost(Exception):
@@ -38,10 +38,10 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process that runs; it is of no use any more after Lost, or Ctrl-C.
+    """A running process; unusable after Lost or Ctrl-C.
 
     Attributes:
-        end: Ends it with all that it started; called by itself when its owner is gone, or the program ends.
+        end: Ends it with its children; called automatically when its owner is gone or the program ends.
     """
 
     process: BaseProcess
@@ -50,11 +50,11 @@ class Running:
     end: Finalize
 
     def answer(self, text: bytes, most: tuple[int, int], seconds: float) -> tuple[dict[str, Any], bytes]:
-        """Send what there is to send, and return the answer.
+        """Send a question, and return the answer.
 
         Args:
             most: Longest text and most bytes of an answer.
-            seconds: That it may take.
+            seconds: Time limit.
 
         Raises:
             Lost: There is none.
@@ -83,7 +83,7 @@ def start(about: About, owner: object) -> Running:
         owner: The process ends when this is gone.
 
     Raises:
-        TunerError: None can be started.
+        TunerError: It cannot be started.
     """
     ours, theirs = socket.socketpair()
     name = f"template {about.path.stem}"
@@ -108,7 +108,7 @@ def start(about: About, owner: object) -> Running:
 
 
 def _obituary(running: Running) -> Lost:
-    """Say how a process ended that answers no more."""
+    """Say how a process ended that no longer answers."""
     running.process.join(1.0)
     running.voice.hear_out()
     code = running.process.exitcode

@@ -1,4 +1,4 @@
-"""The process of a template: loads it, then answers what is asked of its functions until nobody asks any more."""
+"""The process of a template: loads it, then answers calls of its functions until the other side is gone."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ UNLIMITED = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a template's process is told when it starts.
+    """The arguments of a template's process.
 
     Attributes:
         path: The template's .py, as the user named it.
         folder: Where the user named it from.
         keeper: Id of the process that asks.
-        seconds: That loading may take.
+        seconds: Time limit for loading.
     """
 
     path: Path
@@ -59,11 +59,11 @@ class Question:
     Attributes:
         function: Its number, in the order of :func:`.declared.written`; -1 asks for the Python's text.
         given: Parameter values of one configuration.
-        origin: Those of many, in place of ``given``.
+        origin: Those of many configurations, instead of ``given``.
         first: Where ``origin`` names no parameters: how many of the template's own they are.
         more: The problem and, for a constraint, what the device allows.
-        errors: What NumPy does about divisions by zero and the like.
-        seconds: That it may take.
+        errors: NumPy's handling of divisions by zero and the like.
+        seconds: Time limit.
     """
 
     function: int
@@ -76,13 +76,13 @@ class Question:
 
 
 def serve(about: About, end: socket.socket, voice: Connection) -> None:
-    """Be the process of a template."""
+    """Run as the process of a template."""
     try:
         _settle(about, voice)
         _serve(about, Link(end))
-    except Closed:  # by the template itself
+    except Closed:  # closed by the template itself
         os._exit(1)
-    except BaseException:  # the process is killed before anybody else would show it
+    except BaseException:  # otherwise nothing would show it
         traceback.print_exc()
         os._exit(1)
 
@@ -121,7 +121,7 @@ def digest(template: KernelTemplate) -> str:
 
 
 def _settle(about: About, voice: Connection) -> None:
-    """Leave the user's terminal: what is printed goes to our side, Ctrl-C is its matter, and nothing can be typed."""
+    """Detach from the user's terminal: prints go to our side, which also handles Ctrl-C, and there is no input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setpgid(0, 0)
@@ -132,14 +132,14 @@ def _settle(about: About, voice: Connection) -> None:
     sys.stdout, sys.stderr = (
         os.fdopen(kept, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False) for kept in (1, 2)
     )
-    if (tracker := resource_tracker.getfd()) is not None:  # the program's; whoever needs one here gets another
+    if (tracker := resource_tracker.getfd()) is not None:  # the program's tracker; this process starts its own if needed
         os.close(tracker)
         resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
     os.chdir(about.folder)
 
 
 class Alarm:
-    """Ends what takes too long where it is, so that its line can be told."""
+    """Interrupts a call that takes too long, so that its line can be reported."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -151,10 +151,10 @@ class Alarm:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Raise Late in what takes longer."""
+        """Raise Late in a call that takes longer."""
         self._seconds = seconds
         try:
-            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)  # again, for who catches it
+            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)  # repeats, in case the first is caught
             yield
         finally:
             self._seconds = 0.0
@@ -174,7 +174,7 @@ def _answer(
         missed = sorted(question.origin.missed) if question.origin else []
         kind = "arithmetic" if error.divides else error.kind.__name__
         return {"broken": [error.where, error.why, kind], "missed": missed}
-    except BaseException as error:  # while the answer was made ready, of what is the template's own
+    except BaseException as error:  # raised by the template's own objects while the answer was packed
         name = home.path.name if home else ""
         return {"broken": [name, f"{type(error).__name__} while it answers", "Exception"], "missed": []}
 

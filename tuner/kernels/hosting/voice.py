@@ -1,4 +1,4 @@
-"""What a template prints: shown where our own messages are, without commands to the terminal, and not without end."""
+"""Show what a template prints where our own messages go, without control characters and up to a limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from tuner.kernels.hosting.plain import printable
 
-MOST_SAID: Final = 100_000  # letters that are shown of one process
+MOST_SAID: Final = 100_000  # most characters shown of one process
 _PART: Final = 1 << 16
 
 
@@ -18,8 +18,8 @@ class Voice:
     """The end of a pipe that a template's process prints into.
 
     Args:
-        descriptor: Of the end to be read; this does not close it.
-        name: Of the template's file.
+        descriptor: Of the reading end; not closed here.
+        name: Name of the template's file.
     """
 
     def __init__(self, descriptor: int, name: str) -> None:
@@ -28,7 +28,7 @@ class Voice:
         os.set_blocking(descriptor, False)
 
     def hear(self) -> bool:
-        """Pass on some of what there is; return whether there may be more."""
+        """Pass on some of the output; return whether there may be more."""
         try:
             part = os.read(self._descriptor, _PART)
         except BlockingIOError:
@@ -42,13 +42,13 @@ class Voice:
         return bool(part)
 
     def hear_out(self) -> None:
-        """Pass on what there is now; what a thread prints without end comes another time."""
+        """Pass on the present output, but not endless output of a thread."""
         for _ in range(16):
             if not self.hear():
                 return
 
 
 def _say(text: str) -> None:
-    with suppress(OSError, ValueError):  # a terminal that is gone, a stream that was closed
+    with suppress(OSError, ValueError):  # the terminal is gone, or the stream was closed
         sys.stderr.write(text)
         sys.stderr.flush()
