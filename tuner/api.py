@@ -49,15 +49,15 @@ def tune(  # noqa: PLR0913  (what `tune run` takes)
     """Tune a problem: search, check, time, and return the fastest correct configuration; results are in the store.
 
     Works in a script (no ``__main__`` guard is needed), from standard input, and in a notebook. The same call again
-    goes on: nothing is measured twice.
+    continues: nothing is measured twice.
 
     Args:
         problem: ``"conv2"``, ``"fa18/conv2"``, ``"C=8,H=32,W=48,M=32,K=3"``, a problem, or all options of a run.
         observer: Told of news and trials. None: a progress bar on a terminal and in a notebook, nothing elsewhere;
-            ``Observer()`` is told and says nothing.
+            ``Observer()`` shows nothing.
         device: ``auto`` is the first NVIDIA GPU, else the CPU.
         trials, seconds: When to stop; with neither it stops by itself, after a minute and a half at most.
-        batch: Images a launch; 10,000 on a GPU, what takes 50 ms on a CPU.
+        batch: Images a launch; default: 10,000 on a GPU, as many as take 50 ms on a CPU.
         templates: Only these: names, paths of your own, or templates.
         only: Part of the space: ``"TILE_W=1,2,4 COPY_BY=register"``.
         storage: Path or URL; ``TUNER_STORAGE``, else ``studies/tuner.db``.

@@ -1,4 +1,4 @@
-"""What this machine has, what it lacks, and the line that mends it."""
+"""What this machine has, what it lacks, and the command that fixes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every error the tuner raises on purpose.
 
-Two families: :class:`UsageError` and its kin are the user's to mend (one line, exit code 2 or 1);
+Two families: :class:`UsageError` and its kin are for the user to fix (one line, exit code 2 or 1);
 :class:`Rejected` is the outcome of one configuration, stored with its text, and never ends a study.
 """
 

@@ -1,4 +1,4 @@
-"""Files people ask for: a plain one whole or not at all, a device or pipe written through, nothing else replaced."""
+"""Write files that users ask for: a plain file completely or not at all; a device or pipe is written through."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refuse_unwritable(path: Path, subject: str) -> None:
     """Refuse at once what :func:`write_whole` would refuse after the work.
 
     Raises:
-        UsageError: A folder, one in a folder that is not there, or one that may not be written; one line.
+        UsageError: A folder, a file in a missing folder, or one that may not be written; one line.
     """
     try:
         kind = _mode(path)
@@ -48,7 +48,7 @@ def write_whole(path: Path, content: bytes) -> None:
     descriptor such as /dev/stdout is written through; so is a file whose folder takes no other.
 
     Raises:
-        OSError: It cannot be written; a plain file is then what it was.
+        OSError: It cannot be written; a plain file is then unchanged.
     """
     descriptor = _descriptor(path)
     if descriptor is not None:
@@ -62,7 +62,7 @@ def write_whole(path: Path, content: bytes) -> None:
     elif mode is None:
         _replace(target, content, None)
     else:
-        os.close(os.open(target, os.O_WRONLY | os.O_CLOEXEC))  # what may not be written is not replaced either
+        os.close(os.open(target, os.O_WRONLY | os.O_CLOEXEC))  # a file without write permission is not replaced either
         try:
             _replace(target, content, target.stat())
         except OSError as error:
@@ -100,7 +100,7 @@ def _mode(path: Path) -> int | None:
     """Return the mode of what a path leads to, or None where nothing is.
 
     Raises:
-        OSError: It cannot be looked at: no permission, a name too long, links in a circle.
+        OSError: It cannot be examined: no permission, a name too long, circular links.
     """
     try:
         return path.stat().st_mode

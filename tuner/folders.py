@@ -1,4 +1,4 @@
-"""Where the caches lie."""
+"""The location of the caches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOWHERE = Path(os.devnull) / "tuner"  # nothing can be read or written there
 def cache_folder() -> Path:
     """Return the folder of the caches: ``$TUNER_CACHE_DIR``, else ``tuner`` in the user's cache folder.
 
-    For a user without a home it is one beside other short-lived files; what lies in another's folder is not trusted.
+    For a user without a home it is a temporary folder; a folder owned by another user is not trusted.
     """
     given = os.environ.get("TUNER_CACHE_DIR")
     if given:

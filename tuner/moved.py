@@ -1,4 +1,4 @@
-"""Modules' former names, which templates people wrote may still import: each is the module that it has become."""
+"""Former names of modules, which users' templates may still import: each loads the module it has become."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOVED = {
 
 
 class _Finder:
-    """Finds what was moved, where nothing of that name is."""
+    """Finds moved modules by their former names."""
 
     @staticmethod
     def find_spec(
@@ -41,10 +41,10 @@ class _Loader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module what it is: the import has put the former name into its ``__spec__``."""
+        """Restore the module's ``__spec__``, in which the import has put the former name."""
         module.__spec__ = self.spec
 
 
 def install() -> None:
-    """Let former names be imported."""
+    """Make former names importable."""
     sys.meta_path.append(_Finder)

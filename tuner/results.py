@@ -1,4 +1,4 @@
-"""What a trial leaves behind: its outcome, samples, resources and costs. Plain data, shared by everything above."""
+"""The results of a trial: outcome, samples, resources and costs. Plain data, shared by everything above."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OK = "ok"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """The device's state around a measurement, where it can be asked (NVML); None where it cannot.
+    """The device's state around a measurement, where it can be read (NVML); None where it cannot.
 
     Units:
         MHz, degrees Celsius, watts; ``throttle`` lists reasons, empty for none.
@@ -73,7 +73,7 @@ class Measurement:
 
     @property
     def spread_text(self) -> str:
-        """The spread in percent; beyond all of the median the figure says nothing more."""
+        """The spread in percent; beyond 100% of the median the figure is meaningless."""
         return f"{self.spread:.1%}" if self.spread <= 1 else "> 100%"
 
 
@@ -84,7 +84,7 @@ class Resources:
     Attributes:
         local_bytes: Of a thread's stack in device memory: spilled registers, and arrays that could not be kept in some.
         spill_bytes: Stores of spilled registers in a thread's code, by ptxas; None where it did not say.
-        occupancy: Share of a multiprocessor's warps that its resident blocks are; None off CUDA.
+        occupancy: Share of a multiprocessor's warp slots used by its resident blocks; None except on CUDA.
     """
 
     registers: int | None = None
@@ -105,7 +105,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What evaluating one configuration gave, wherever that was done.
+    """The result of evaluating one configuration, in any command.
 
     Attributes:
         outcome: One of ``tuner.errors.OUTCOMES``.
@@ -141,7 +141,7 @@ class Evaluation:
 class Result:
     """The end of one trial: a configuration's evaluation, and its place in a study.
 
-    What the evaluation says can be read here too.
+    The evaluation's attributes can be read here too.
 
     Attributes:
         fingerprint: Key of everything that could change this result; equal fingerprints may share a measurement.
@@ -149,7 +149,7 @@ class Result:
         reused: True when the measurement was taken over from an earlier study with the same fingerprint.
         settled: When its pass of the finals began, in seconds since the epoch; 0 for a result of the search. Only a
             result that is confirmed and settled may win.
-        searched: Seconds that the search had measured, of a result of the finals.
+        searched: For a result of the finals, the seconds that the search had measured.
         started: Seconds since the epoch.
     """
 
@@ -237,8 +237,8 @@ class StudyKey:
     Attributes:
         space_digest: Hash of the templates' parameters and valid combinations.
         protocol: Version of the measurement protocol (with its variants, such as a warm L2).
-        sources: The templates if they were chosen: name, and a user's own file. It names a study, and tells how to go
-            on with it; what the files say is in the space's hash.
+        sources: The templates if they were chosen: name, and a user's own file. It names a study, and tells how to
+            continue it; the files' contents are in the space's hash.
         heuristics: Whether the templates' heuristics narrowed the space.
     """
 
@@ -267,5 +267,5 @@ class StudyKey:
     @property
     def digest(self) -> str:
         parts = (self.problem, self.shape, self.device_kind, self.device_model, self.precision, self.protocol)
-        kind = () if self.kind == "conv" else (self.kind,)  # as ever, so that old studies resume
+        kind = () if self.kind == "conv" else (self.kind,)  # unchanged, so that old studies resume
         return hashlib.sha256(repr((*kind, *parts, self.space_digest, self.templates)).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What there is instead of a name that is unknown: a near one, or all of them."""
+"""Suggestions for an unknown name: a similar one, or all of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LISTED = 6
 
 
 def alternatives(unknown: str, known: Sequence[str], also: Sequence[str] = ()) -> str:
-    """Return the end of an error about an unknown name: the one it is near to, else what there is, shortened.
+    """Return the end of an error about an unknown name: a similar one, else the known ones, shortened.
 
     Args:
-        also: Other names of the same things, which may be meant but are not listed.
+        also: Other names that may be meant but are not listed.
     """
     names = [*known, *also]
     near = [name for name in names if name.casefold() == unknown.casefold()]

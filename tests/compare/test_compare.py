@@ -15,7 +15,7 @@ from toy_store import ENVIRONMENT, TEMPLATES, changed, final, toy_configuration,
 
 from tuner.cli import _run
 from tuner.compare import CompareOptions, compare, rounds
-from tuner.compare.contenders import verified_winners
+from tuner.compare.contenders import best_found
 from tuner.compare.rounds import Contender, ratio, run_rounds
 from tuner.compare.rows import CHANNELS_LAST, Row, Variant, variants
 from tuner.compare.torch_side import EXPECTED, MIN_FLUSH, TorchSpec, _Bench, enter_variant, open_torch
@@ -330,7 +330,7 @@ def test_study_has_the_same_names_in_compare_as_in_show(capsys, store, monkeypat
         "fp32",
         None if "=" in text else handle.name,
     )
-    (found,) = verified_winners(asked)
+    (found,) = best_found(asked)
     assert found.study == handle.name
 
 
@@ -359,7 +359,7 @@ def test_layer_is_compared_where_its_newest_winner_is(capsys, tmp_path, monkeypa
     command(capsys, "conv2", "--device", "cpu", "--batch", "9", "--storage", url)
     assert [asked.problem.B for asked in taken] == [7, 100, 9]
     with pytest.raises(NoWinner, match=f"study '{toy_key(batch=9).name}': no verified winner yet"):
-        verified_winners(taken[-1])
+        best_found(taken[-1])
 
 
 def test_study_at_another_batch_or_precision_names_the_run_that_makes_it(capsys, store):

@@ -196,7 +196,7 @@ def test_log_that_names_no_line_of_the_user_is_kept():
 @pytest.mark.parametrize("word", ["BULK_COMMIT", "BARRIER_WAIT", "WARPGROUP_FENCE"])
 def test_word_of_an_older_version_says_what_takes_its_place(tmp_path, word):
     used = SOURCE.replace("float sum = 0.0f;", f"float sum = 0.0f; {word}();")
-    with pytest.raises(UsageError, match=rf"mine\.cu:\d+: {word} is no word of kernels any more; include a copy of"):
+    with pytest.raises(UsageError, match=rf"mine\.cu:\d+: {word} is no longer a word of kernels; include a copy of"):
         check_source(own(tmp_path, source=used), CUDA)
     check_source(own(tmp_path, source=f"#define {word}()\n{used}"), CUDA)
 

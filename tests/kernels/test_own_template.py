@@ -80,7 +80,7 @@ def test_run_goes_on_when_launch_and_figures_fail_for_one_choice_of_two(tmp_path
     assert report.progress.done == 6
     assert [each.outcome for each in report.failed] == ["infeasible"] * 3
     assert {each.text for each in report.failed} == {"mine.py:5: launch fails: ZeroDivisionError: division by zero"}
-    assert any("figure 'waste' is no positive number for 3 of 6 configurations" in line for line in lines)
+    assert any("figure 'waste' is not a positive number for 3 of 6 configurations" in line for line in lines)
     with Store.open(f"sqlite:///{tmp_path}/tuner.db") as store:
         study = store.find_study(report.progress.study)
         assert study.claims() == []
@@ -114,7 +114,7 @@ def test_what_fails_for_all_is_one_line_and_leaves_no_study(tmp_path, change, sa
         (("TEMPLATE =", "TEMPLATE = 5\nMINE ="), "KernelTemplate (it is 5)"),
         (('name="mine"', 'name="my kernel"'), "mine.py:9: template name 'my kernel'"),
         (('"too many threads"),\n', '"too many threads")\n'), "give a tuple: (Constraint(...),)"),
-        (("launch=launch", "launch=5"), "launch is no function"),
+        (("launch=launch", "launch=5"), "launch is not a function"),
         (("launch=launch", "lunch=launch"), "mine.py:9: TypeError"),
         (("launch=launch", 'launch=launch, dialects="cuda"'), "dialects='cuda'; write (CUDA,)"),
         (("import Constraint", "import Constrain"), "mine.py:1: ImportError"),

@@ -61,7 +61,7 @@ def test_only_takes_former_names(typed: str, meant: str) -> None:
 
 
 def test_former_word_of_a_name_of_today_is_no_choice() -> None:
-    with pytest.raises(UsageError, match="'plain' is no choice; there are: register cp_async"):
+    with pytest.raises(UsageError, match="'plain' is not a choice; there are: register cp_async"):
         Restriction.parse(["COPY_BY=plain"], choices_of_templates(tuple(TEMPLATES.values())))
 
 

@@ -75,7 +75,7 @@ def test_size_that_no_kernel_could_read_is_one_line(sizes: Mapping[str, Any], wh
 
 
 def test_sizes_that_are_no_function_are_one_line() -> None:
-    with pytest.raises(UsageError, match="sizes is no function"):
+    with pytest.raises(UsageError, match="sizes is not a function"):
         told({"STEPS": 6})
 
 

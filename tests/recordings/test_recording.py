@@ -95,12 +95,12 @@ def test_record_command_writes_a_file_or_standard_output(capsys, stored, tmp_pat
     [
         ("TILE_WIDTH", "write NAME=CHOICE,CHOICE"),
         ("TILE=8", "no parameter 'TILE'; there are: template, TILE_WIDTH"),
-        ("TILE_WIDTH=8,9", "'9' is no choice; there are: 8 16 32 4"),
-        ("TILE_WIDTH=", "is no choice"),
-        ("TILE_WIDTH=8,", "is no choice"),
-        ("GRID_LAYOUT=B", "'B' is no choice; there are: B,M M,B"),
+        ("TILE_WIDTH=8,9", "'9' is not a choice; there are: 8 16 32 4"),
+        ("TILE_WIDTH=", "is not a choice"),
+        ("TILE_WIDTH=8,", "is not a choice"),
+        ("GRID_LAYOUT=B", "'B' is not a choice; there are: B,M M,B"),
         ("TILE_WIDTH=8 TILE_WIDTH=16", "TILE_WIDTH is given twice"),
-        ("template=mine", "'mine' is no choice; there are: toy other"),
+        ("template=mine", "'mine' is not a choice; there are: toy other"),
     ],
 )
 def test_bad_restriction_is_one_line(text, says):

@@ -179,7 +179,7 @@ def test_what_is_no_plain_file_is_refused_and_stays(tmp_path: Path, kind: str):
             pytest.skip("making a device needs root")
     before = where.lstat()
     for look in (foresee, Store.open, lambda path: Store.open(path, create=False)):
-        with pytest.raises(UsageError, match=r"storage .*odd is (a folder|no plain file)") as caught:
+        with pytest.raises(UsageError, match=r"storage .*odd is (a folder|not a plain file)") as caught:
             look(where)
         assert "\n" not in str(caught.value)
     assert (where.lstat().st_mode, where.lstat().st_ino) == (before.st_mode, before.st_ino)

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = _run(arguments)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            with suppress(OSError):  # a full disk has already been reported
+            with suppress(OSError):  # a full disk has been told already
                 stream.flush()
     sys.exit(code)
 

@@ -85,7 +85,7 @@ def study_named(text: str, storage: str) -> StudyHandle:
         return store.find_study(text)
 
 
-def verified_winners(asked: CompareOptions) -> list[StudyWinner]:
+def best_found(asked: CompareOptions) -> list[StudyWinner]:
     """Return the verified winners of every study of this problem, precision and kind of device, the newest first.
 
     Every other command takes a problem's name for its newest study.

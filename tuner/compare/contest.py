@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from tuner.bench.protocol import BenchSpec, Verdict
 from tuner.bench.roofline import operands_of, roof
 from tuner.bench.worker import Worker
-from tuner.compare.contenders import StudyWinner, baseline, verified_winners, winner_for
+from tuner.compare.contenders import StudyWinner, baseline, best_found, winner_for
 from tuner.compare.entries import task_of, verdicts_of
 from tuner.compare.options import CompareOptions
 from tuner.compare.our_side import ReferenceFacts, hand_over, sample
@@ -70,7 +70,7 @@ def compare(asked: CompareOptions, says: Says) -> Comparison:
         TunerError: The store has no verified configuration, or it fails now.
         UsageError: There is no such device here.
     """
-    found = verified_winners(asked)
+    found = best_found(asked)
     spec = BenchSpec(device=asked.device, problem=asked.problem, precision=asked.precision, data=asked.data)
     with ExitStack() as stack:
         says("preparing the device: inputs and reference")

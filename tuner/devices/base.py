@@ -93,7 +93,7 @@ def no_entry(entry: str, there: str = "") -> CompileError:
 
 
 def other_arguments(entry: str, why: str) -> CompileError:
-    """Return the error for a kernel that does not take the arguments of every kernel here."""
+    """Return the error of a kernel that cannot be given what every kernel here is given."""
     return CompileError(f"kernel '{entry}' does not take ({arguments_of(entry)}): {why}")
 
 

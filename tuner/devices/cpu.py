@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 
-CACHE = "TUNER_CPU_CACHE"  # the environment's word for another size of a CPU's last-level cache, in bytes
+CACHE = "TUNER_CPU_CACHE"  # environment variable for another size of a CPU's last-level cache, in bytes
 
 
 def told_cache() -> int | None:

@@ -96,7 +96,7 @@ def _run(arch: str, source: str, more: Sequence[str] = ()) -> tuple[bytes, int]:
     from pycuda.compiler import compile as pycuda_compile
 
     options = [*OPTIONS, *WARN_SPILLS, *more]
-    with warnings.catch_warnings(record=True) as said:  # PyCUDA reports nvcc's output as a warning
+    with warnings.catch_warnings(record=True) as said:  # PyCUDA passes on as a warning what nvcc says
         warnings.simplefilter("always")
         plain = C_LINKAGE.search(source) is not None  # otherwise PyCUDA wraps the whole source in extern "C" { }
         binary = pycuda_compile(source, options=options, arch=arch, no_extern_c=plain, cache_dir=False)

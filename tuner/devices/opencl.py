@@ -102,7 +102,7 @@ def compile_source(name: str, source: str, *, alone: bool = False) -> bytes:
     """Build ``source`` for the named device, down to machine code, and return the program's binary.
 
     Args:
-        alone: With nothing of ours before it, as whoever has the text builds it.
+        alone: Without our prelude, as a user of the text builds it.
 
     Raises:
         CompileError: With the build log.
@@ -136,7 +136,7 @@ def build_as(device: cl.Device, source: str, words: int, more: tuple[str, ...] =
 
 @cache
 def context(device: cl.Device) -> cl.Context:
-    """Return a context that lasts: with its last one PoCL drops its library of built-ins, 0.7 s to read anew."""
+    """Return a permanent context: without any, PoCL drops its library of built-ins, which takes 0.7 s to read again."""
     return cl.Context([device])
 
 

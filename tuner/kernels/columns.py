@@ -112,8 +112,8 @@ def apply_rule(
     Args:
         rows: Shape (n, c): choice indices of the template's first c parameters.
         limits: The problem, and what the device allows.
-        last: All other rules have been applied. Until then a rule that divides by zero is postponed, since others may drop
-            such rows.
+        last: All other rules have been applied. Until then a rule that divides by zero is postponed, since others may
+            drop such rows.
 
     Raises:
         UsageError: The rule fails on the parameters that are there, or says neither yes nor no.
@@ -139,7 +139,7 @@ def apply_rule(
 
 
 def _missed(rule: Rule, one: Columns, template: KernelTemplate, limits: tuple[Problem, DeviceLimits]) -> set[str]:
-    """Return the names that a rule fails to find in one row: most rules wait for a parameter, so one row suffices."""
+    """Return which names a rule reads of one row in vain: most rules wait for a parameter, and one row tells."""
     with suppress(Broken):
         called(template.home, rule.holds, one, *limits)
     return one.missed

@@ -176,7 +176,7 @@ class Expression:
         return self > 0
 
     def __index__(self) -> int:
-        raise Undecided(f"{self.words()} is no number before the batch is known")
+        raise Undecided(f"{self.words()} is not a number until the batch is known")
 
     __int__ = __float__ = __index__
 
@@ -218,7 +218,7 @@ def least(a: Any, b: Any) -> Any:
 
 def _whole(value: Any) -> int:
     if isinstance(value, Expression | float | str):
-        raise Undecided(f"{value} is no whole number here")
+        raise Undecided(f"{value} is not a whole number here")
     return index(value)
 
 

@@ -37,7 +37,9 @@ class Launch:
                 )
             object.__setattr__(self, name, sizes)
         if (shared := _size(self.shared_bytes)) is None or shared < 0:
-            raise UsageError(f"shared_bytes={shortened(self.shared_bytes)} is no number of bytes; give a whole number")
+            raise UsageError(
+                f"shared_bytes={shortened(self.shared_bytes)} is not a number of bytes; give a whole number"
+            )
         object.__setattr__(self, "shared_bytes", shared)
 
 

@@ -17,10 +17,10 @@ _SHAPE = re.compile(r"(\d+)x(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A tunable: its upper-case name, its choices in order of simplicity (ties go to the earlier), and what it does.
+    """A tunable: its SCREAMING name, its choices in order of simplicity (ties go to the earlier), and what it does.
 
     Raises:
-        UsageError: The name is not upper case, or there are no choices, or one is given twice.
+        UsageError: The name is not SCREAMING, or there are no choices, or one is given twice.
     """
 
     name: str

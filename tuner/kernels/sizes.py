@@ -67,7 +67,7 @@ def told(sizes: Callable[[Any, Problem], Any], p: Any, layer: Problem) -> dict[s
     """Return the sizes that the kernel gets for one configuration: number and comment by name.
 
     Raises:
-        UsageError: A name is taken or not in capitals, or a size is no whole number.
+        UsageError: A name is taken or not in capitals, or a size is not a whole number.
     """
     given = sizes(p, layer)
     if isinstance(sizes, Elsewhere):  # which computed them in its process

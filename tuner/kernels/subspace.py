@@ -102,5 +102,5 @@ def _chosen(part: str, given: str, known: Sequence[Choice], before: str) -> tupl
     one = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
     if not re.fullmatch(f"(?:{one})(?:,(?:{one}))*", given):
         unknown = next((word for word in given.split(",") if word not in names), given)
-        raise UsageError(f"--only {part}: '{unknown}' is no choice; there are: {' '.join(names)}")
+        raise UsageError(f"--only {part}: '{unknown}' is not a choice; there are: {' '.join(names)}")
     return tuple(dict.fromkeys(names[word] for word in re.findall(f"({one})(?:,|$)", given)))

@@ -78,7 +78,7 @@ class KernelTemplate:
         wide_indices: It counts elements in 64 bits, so x and y may have 2^31 and more of them.
         static_memory: It has writable memory of its own from launch to launch; without this it is refused.
         problem: The kind of problem that it computes.
-        magnitudes: ``magnitudes(p)``: the least and largest |x|, except zeros, that a configuration's arithmetic holds;
+        magnitudes: ``magnitudes(p)``: the least and largest |x|, zeros apart, that a configuration's arithmetic holds;
             without it a check tries numbers from 2^-24 to 2^24.
     """
 
@@ -129,7 +129,7 @@ class KernelTemplate:
             raise UsageError(f"template {self.name}: source is {shortened(self.source)}; write read_source(__file__)")
         for field in ("launch", "figures", "sizes"):
             if not callable(given := getattr(self, field)) and (field == "launch" or given is not None):
-                raise UsageError(f"template {self.name}: {field} is no function; write lambda p, problem: ...")
+                raise UsageError(f"template {self.name}: {field} is not a function; write lambda p, problem: ...")
         if not isinstance(self.dialects, tuple) or not self.dialects or set(self.dialects) - {CUDA, OPENCL}:
             raise UsageError(
                 f"template {self.name}: dialects={shortened(self.dialects)}; write (CUDA,) or (CUDA, OPENCL)"
@@ -152,7 +152,9 @@ class KernelTemplate:
             value = values.get(parameter.name, parameter.choices[0])
             if value not in parameter.choices:
                 allowed = ", ".join(map(str, parameter.choices))
-                raise UsageError(f"template {self.name}: {parameter.name}={value} is no choice; there are: {allowed}")
+                raise UsageError(
+                    f"template {self.name}: {parameter.name}={value} is not a choice; there are: {allowed}"
+                )
             chosen.append((parameter.name, value))
         return Configuration(template=self.name, values=tuple(chosen))
 
@@ -229,10 +231,10 @@ class KernelTemplate:
         return launch
 
     def magnitudes_of(self, configuration: Configuration) -> Magnitudes:
-        """Return the least and largest |x| for which a configuration declares to be correct.
+        """Return the least and largest |x| for which a configuration declares that it is correct.
 
         Raises:
-            Infeasible: The template's ``magnitudes`` fails for it or does not return two numbers; names the template's line.
+            Infeasible: The template's ``magnitudes`` fails for it or returns no two numbers; names the template's line.
         """
         if self.magnitudes is None:
             return ANY_MAGNITUDE

@@ -35,7 +35,7 @@ _BOTH = re.compile(r"__OPENCL_VERSION__|__CUDACC__|__CUDA_ARCH__|__OPENCL_C_VERS
 
 
 def check_source(template: KernelTemplate, dialect: Dialect) -> None:
-    """Refuse a kernel that obviously cannot work.
+    """Refuse a kernel that can be seen not to work.
 
     Raises:
         UsageError: It is empty, has no entry point of the right name, takes other arguments, or is written for CUDA
@@ -64,8 +64,8 @@ def _check_words(template: KernelTemplate, code: str) -> None:
     match = _GONE.search(code)
     if match and not re.search(rf"#\s*define\s+{match[1]}\b", code):
         raise UsageError(
-            f"template {template.name}: {place(template.source, match.start())}: {match[1]} is no word of kernels any "
-            "more; include a copy of kernel_templates/ptx.cuh, which has it as a function"
+            f"template {template.name}: {place(template.source, match.start())}: {match[1]} is no longer a word "
+            "of kernels; include a copy of kernel_templates/ptx.cuh, which has it as a function"
         )
 
 
@@ -87,7 +87,7 @@ def _call(kind: type[Problem]) -> str:
 
 
 def _entry(template: KernelTemplate, kind: type[Problem], code: str) -> int:
-    """Return the position of the entry point's name."""
+    """Return where the entry point's name stands."""
     kernels = {match[1]: match.start(1) for match in _KERNEL.finditer(code)}
     if kind.ENTRY in kernels:
         return kernels[kind.ENTRY]
@@ -127,11 +127,13 @@ def _check_arguments(template: KernelTemplate, kind: type[Problem], where: str, 
 
 
 def _check_plain_cuda(template: KernelTemplate, code: str, at: int, arguments: list[str]) -> None:
-    """Refuse CUDA-only words; says what to write instead."""
+    """Say what to write instead of what only CUDA knows."""
     where, why = "", ""
     for pattern, what in _CUDA_ONLY:
         match = pattern.search(code)
-        if match and not re.search(rf"#\s*define\s+{re.escape(match[0])}", code):  # the template defines the word itself
+        if match and not re.search(
+            rf"#\s*define\s+{re.escape(match[0])}", code
+        ):  # the template defines the word itself
             where, why = place(template.source, match.start()), f"this is {what}"
             break
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.errors import UsageError
 
-ARGUMENTS = ("B", "C", "H", "W", "M", "K")  # arguments of every kernel, besides x, w and y
+ARGUMENTS = ("B", "C", "H", "W", "M", "K")  # of every kernel, besides x, w and y
 _PREFIXES = {
     "LAYER_": "the layer's sizes",
     "LAUNCH_": "the block's threads, and the launch in an exported header",
@@ -23,7 +23,7 @@ _C = re.compile(
     r"(U?CHAR|SCHAR|U?SHRT|U?INT|U?LONG)_(MAX|MIN)|(FLT|DBL)_(DIG|EPSILON|MAX|MIN|RADIX)|M_(PI|E)(_F)?"
 )
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-MOST_CHOICES = 254  # most choices, since a choice's index is one byte
+MOST_CHOICES = 254  # a choice's place is kept in a byte
 MOST_NUMBER = 2**31 - 1
 
 
@@ -65,10 +65,10 @@ def enumerator(name: str, word: str) -> str:
 
 
 def check_choices(name: str, choices: Sequence[int | str]) -> None:
-    """Refuse choices that a kernel could not distinguish or read.
+    """Refuse choices that a kernel could not tell apart, or not read.
 
     Raises:
-        UsageError: Numbers mixed with words, two words of one spelling, or a number that is not an ``int``.
+        UsageError: Numbers mixed with words, two words of one spelling, or a number that is no ``int``.
     """
     if len(choices) > MOST_CHOICES:
         raise UsageError(f"parameter {name}: {len(choices)} choices; at most {MOST_CHOICES} are supported")

@@ -1,4 +1,4 @@
-"""How a process of a pool begins: out of reach of Ctrl-C, with a folder and log of its own, gone with its keeper."""
+"""Set up a pool's process: immune to Ctrl-C, with its own folder and log, ended with its keeper."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a new process is told.
+    """The settings of a new process.
 
     Attributes:
         log: File that gets its messages; of one for each process, ``{pid}`` in its name.
         scratch: Folder for its short-lived files.
-        nice: By how much it gives way to other processes.
+        nice: Its niceness: how much it yields to other processes.
         keeper: Id of the process that started it.
     """
 
@@ -44,7 +44,7 @@ def begin(setting: Setting) -> None:
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # there is nothing to tidy up that the keeper does not
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the keeper does all the cleaning up
     os.setpgid(0, 0)
     end_with(setting.keeper)
     os.environ["TUNER_CACHE_DIR"] = str(cache_folder())  # which may depend on TMPDIR
@@ -55,7 +55,7 @@ def begin(setting: Setting) -> None:
 
 
 def end_with(keeper: int) -> None:
-    """See to it that this process and all it starts end when ``keeper`` does, even if that is killed."""
+    """Make this process and its children end when ``keeper`` does, even if that is killed."""
     try:
         watched = os.pidfd_open(keeper)
     except OSError:  # an old kernel, or the keeper has ended already

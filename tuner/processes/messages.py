@@ -29,7 +29,7 @@ def packed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
 
 
 def call(payload: bytes) -> bytes:
-    """Make a packed call, on the other side; return what it gave, or our own error for how it failed."""
+    """Make a packed call on the other side; return its result, or our own error for its failure."""
     try:
         function, arguments = pickle.loads(payload)
         return bytes(ForkingPickler.dumps((True, function(*arguments))))
@@ -38,7 +38,7 @@ def call(payload: bytes) -> bytes:
 
 
 def unpacked(answer: bytes) -> Any:
-    """Return what a call gave.
+    """Return the result of a call.
 
     Raises:
         TunerError: It failed.

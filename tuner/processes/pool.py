@@ -32,7 +32,7 @@ class Processes:
     Args:
         number: Processes.
         log: Keep their messages for :meth:`said`.
-        nice: By how much they give way to other processes.
+        nice: Their niceness: how much they yield to other processes.
 
     Raises:
         TunerError: There is no room for a folder, or the system allows no process or semaphore; one line.

@@ -26,7 +26,7 @@ _MAIN = ("init_main_from_name", "init_main_from_path")
 
 
 def _preparation_data(name: str) -> dict[str, Any]:
-    """Return what a new process is told, but for where its parent's main module lies."""
+    """Return the preparation data of a new process, without the location of its parent's main module."""
     return {key: value for key, value in spawn.get_preparation_data(name).items() if key not in _MAIN}
 
 

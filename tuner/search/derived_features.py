@@ -83,7 +83,7 @@ def without_figure(template: KernelTemplate, problem: Problem, rows: Rows) -> li
     """Return a line for each figure that some configurations lack: they are searched without it."""
     lacking = {name: np.count_nonzero(np.isnan(each)) for name, each in logarithms(template, problem, rows).items()}
     return [
-        f"template {template.name}: figure '{name}' is no positive number for {count:,} of {len(rows):,} "
+        f"template {template.name}: figure '{name}' is not a positive number for {count:,} of {len(rows):,} "
         "configurations; for those the search does without it"
         for name, count in lacking.items()
         if count

@@ -108,7 +108,7 @@ def inspect_file(path: Path, create: bool) -> None:
         _inspect_missing(Path(os.path.realpath(path)) if path.is_symlink() else path, create)
         return
     if not path.is_file():
-        raise UsageError(f"storage {path} is no plain file but a {_kind(path)}; give a file, such as tuner.db")
+        raise UsageError(f"storage {path} is not a plain file but a {_kind(path)}; give a file, such as tuner.db")
     for wanted, word in ((os.R_OK, "readable"), (os.W_OK, "writable"))[: 2 if create else 1]:
         if not os.access(path, wanted):
             raise StorageError(f"storage {path} is not {word}; change its permissions or copy it elsewhere")

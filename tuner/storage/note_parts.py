@@ -1,4 +1,4 @@
-"""A study's note has two authors: the tuner writes its part anew with each run, what a person wrote beside it stays."""
+"""A study's note has two authors: the tuner rewrites its part in each run, and what a person wrote beside it stays."""
 
 from __future__ import annotations
 

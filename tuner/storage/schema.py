@@ -74,7 +74,7 @@ class StudyRow(Base):
     templates: Mapped[str] = mapped_column(Text)  # JSON array of names
     sources: Mapped[str | None] = mapped_column(Text, default=None)  # JSON: [template, user's file or ""], ...
     distributions: Mapped[str] = mapped_column(Text)  # JSON object: parameter to its array of choices
-    heuristics: Mapped[bool | None] = mapped_column(default=None)  # None in older studies, which applied them
+    heuristics: Mapped[bool | None] = mapped_column(default=None)  # None, of older studies: they narrowed the space
     winner: Mapped[str | None] = mapped_column(Text, default=None)  # key of the configuration that won the last finals
     settled: Mapped[float | None] = mapped_column(default=None)  # when it won
     created: Mapped[float]

@@ -18,7 +18,7 @@ PASSES_KEPT = 2  # passes that the search leaves time for
 EVERY = 1.0  # seconds between estimates of what the finals will take
 MOST_KEPT = 1 / 3  # largest share of the time reserved for the finals
 SUSPECT_SECONDS = 5.0  # seconds reserved for one suspect of an interrupted run
-TRIAL_SECONDS = 3.0  # least seconds left before the search ends for a suspect to be tried
+TRIAL_SECONDS = 3.0  # seconds that a trial may run past the search's end, and the least time left to try a suspect
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Output whose reader or terminal has gone, as with ``head``: the rest is discarded, and the work continues."""
+"""Output whose reader or terminal has gone, as behind ``head``: the rest is thrown away, and the work goes on."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ class Outlet:
 
 
 def outlet(stream: TextIO | None) -> Any:
-    """Return a stream that survives the end of its reader; a closed stream stays closed."""
+    """Return a stream that outlives its reader; what is closed from the start stays so."""
     return None if stream is None else Outlet(stream)

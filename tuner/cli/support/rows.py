@@ -34,7 +34,7 @@ def mark(result: Result, winner: Result | None, *, is_winner: bool, tied: bool =
 
 
 def legend(trials: Sequence[str]) -> str:
-    """Explain a table's marks if one of them needs it."""
+    """Explain a table's marks where one of them needs it."""
     return UNSETTLED if any(trial.startswith("?") for trial in trials) else ""
 
 

@@ -57,7 +57,9 @@ def _written(value: Any, what: str, functions: Functions) -> Any:  # noqa: PLR09
     try:
         return {"map": [[str(key), _written(each, what, functions)] for key, each in value.items()]}
     except AttributeError:
-        raise UsageError(f"{what}: a {type(value).__name__} is no plain data; give numbers, words and tuples") from None
+        raise UsageError(
+            f"{what}: a {type(value).__name__} is not plain data; give numbers, words and tuples"
+        ) from None
 
 
 def made(given: Any, home: Home, function: Callable[[int, str], Elsewhere]) -> KernelTemplate:

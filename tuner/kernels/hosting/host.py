@@ -96,7 +96,7 @@ class Host:
         except UsageError as error:
             raise UsageError(f"template {self._about.path}: {error}") from None
         except Malformed as error:
-            raise UsageError(f"template {self._about.path}: what it declares is no plain data: {error}") from None
+            raise UsageError(f"template {self._about.path}: what it declares is not plain data: {error}") from None
 
     def text(self) -> str:
         """Return all Python that the template consists of, as it is on the disk now.
@@ -172,7 +172,7 @@ class Host:
             self._late[number] = late + error.late
             raise Broken(line, str(error), Exception) from None
         except Malformed as error:
-            raise Broken(line, f"its answer is no plain data: {error}", Exception) from None
+            raise Broken(line, f"its answer is not plain data: {error}", Exception) from None
         self._good.add(number)
         return value
 

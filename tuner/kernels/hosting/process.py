@@ -70,7 +70,7 @@ class Running:
         except TimeoutError:
             raise Lost(f"it takes longer than {seconds:g} s", late=True) from None
         except Malformed as error:
-            raise Lost(f"its answer is no plain data: {error}") from None
+            raise Lost(f"its answer is not plain data: {error}") from None
         except Closed:
             raise _obituary(self) from None
         return answer, blob

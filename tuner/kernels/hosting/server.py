@@ -132,7 +132,9 @@ def _settle(about: About, voice: Connection) -> None:
     sys.stdout, sys.stderr = (
         os.fdopen(kept, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False) for kept in (1, 2)
     )
-    if (tracker := resource_tracker.getfd()) is not None:  # the program's tracker; this process starts its own if needed
+    if (
+        tracker := resource_tracker.getfd()
+    ) is not None:  # the program's tracker; this process starts its own if needed
         os.close(tracker)
         resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
     os.chdir(about.folder)
